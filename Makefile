@@ -1,0 +1,65 @@
+# `make run` starts the demo, `make test` runs every check and test, `make e2e` runs against the real agents.
+# Needs a Python of at least 3.11; everything else is installed into .venv.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+# The modules whose every branch has to be tested.
+CORE := $(addprefix sidecar/,signals.py limits.py session.py changes.py turns.py fold.py policy.py view.py fleet.py)
+
+empty :=
+comma := ,
+CORE_LIST := $(subst $(empty) $(empty),$(comma),$(strip $(CORE)))
+
+.PHONY: run test check format e2e bench clean
+
+run: $(VENV)/.installed
+	$(BIN)/agent-sidecar demo
+
+test: check
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage report
+	$(BIN)/coverage report --include=$(CORE_LIST) --fail-under=100
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+e2e: $(VENV)/.installed-dev
+	tests/e2e/install.sh
+	$(BIN)/python -m pytest tests/e2e
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest tests/bench
+
+clean:
+	rm -rf $(VENV) .e2e .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage build dist
+
+# An environment without pip cannot be repaired from inside, so the module that brings pip is asked for first.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or later is needed; choose one with: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv; \
+	  else \
+	    echo "$(PYTHON) cannot create environments; on Debian: sudo apt-get install python3-venv" >&2; exit 1; \
+	  fi; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml requirements-dev.txt | $(BIN)/python
+	$(PIP) install --requirement requirements-dev.txt --editable .
+	@touch $@ $(VENV)/.installed

@@ -1,0 +1,96 @@
+"""The one door to agents: what an adapter is, and what the rest may ask of it.
+
+`watch` reads `sources` and folds what they observe; `act` asks `look`, `interrupt` and `reap`.
+Neither knows which agent it talks to, and no adapter knows another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Sequence
+
+    from sidecar.signals import Action, Observation
+
+
+class SourceDown(Exception):  # noqa: N818 - it says what happened; no caller has erred
+    """A source cannot be read now. The text says why, without content: it is shown and logged."""
+
+
+class Source(Protocol):
+    """One place where an agent can be observed: its transcripts, its status files, an endpoint."""
+
+    name: str
+    every: float
+    """Seconds between two reads; a set `wake` brings the next one forward."""
+    patience: float
+    """Seconds one read may take before the sidecar calls itself unhealthy."""
+    wake: asyncio.Event | None
+
+    async def read(self) -> Sequence[Observation]:
+        """What was seen since the last read. Raises SourceDown."""
+
+
+class Can(Struct, frozen=True):
+    """What can be done to a session. A subagent that cannot be ended alone has neither."""
+
+    interrupt: bool
+    reap: bool
+
+
+class Order(Struct, frozen=True):
+    """An act to carry out. `progress_at` is the progress that was judged, on the core clock."""
+
+    action: Action
+    session: str
+    turn: str | None
+    reason: str
+    progress_at: float | None
+    force: bool = False
+    """Reap although a turn is open."""
+
+
+class Answer(Struct, frozen=True):
+    """What the control said. `accepted` is a promise, not an effect: that is verified after."""
+
+    result: Literal["accepted", "failed", "unsupported", "superseded"]
+    detail: str = ""
+
+
+class Finding(Struct, frozen=True):
+    """A line of `check`: whether something can be read, reached, controlled or seen."""
+
+    what: str
+    ok: bool
+    detail: str
+
+
+class Agent(Protocol):
+    """An adapter for one configured agent."""
+
+    name: str
+    """The `agent` label: the configured name, by default the preset's or the kind's."""
+    kind: str
+    sources: Sequence[Source]
+
+    async def look(self, session: str) -> Sequence[Observation]:
+        """Re-read all that can be re-read of one session, right before an act."""
+
+    def can(self, session: str) -> Can:
+        """What can be done to this session now."""
+
+    async def interrupt(self, order: Order) -> Answer:
+        """End the open turn and keep the session."""
+
+    async def reap(self, order: Order) -> Answer:
+        """Tear the session down in the agent's safest way that keeps its history."""
+
+    async def probe(self) -> Sequence[Finding]:
+        """For `check`: can it be read, reached, controlled; are its processes visible."""
+
+    async def close(self) -> None:
+        """Let go of files and connections."""

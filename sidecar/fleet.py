@@ -1,0 +1,229 @@
+"""All sessions of this sidecar, and the one door through which signals reach them.
+
+It routes observations to sessions, lets families hear of each other, wakes and drops sessions,
+and judges those that are due. It does no I/O and reads no clock: the running watch and the replay
+both drive it, so what a replay shows is what a sidecar would have done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from sidecar import changes as c
+from sidecar import signals as g
+from sidecar.fold import fold
+from sidecar.policy import interval, judge, lapsed
+from sidecar.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sidecar.limits import Rules
+
+Key = tuple[str, str]
+
+KEPT_ASLEEP: Final = 2_000
+"""Closed and dormant sessions remembered, so that one that wakes goes on where it was."""
+
+
+class Listener(Protocol):
+    """Whoever is told of changes, synchronously: the reason is written before the call."""
+
+    def __call__(self, session: Session, change: c.Change, /) -> None:
+        """Take note; never raises."""
+
+
+class Law(Protocol):
+    """What the fleet asks of its configuration."""
+
+    def rules(self, session: Session) -> Rules:
+        """The limits that hold for this session."""
+
+    def alone(self, session: Session) -> bool:
+        """Whether this session's turn can be ended without its parent's."""
+
+    def luck(self) -> float:
+        """A session's share of the jitter, 0 … 1."""
+
+    def decide(self, session: Session, judged: g.Judged) -> None:
+        """Carry out a verdict that was just given."""
+
+    def opened(self, session: Session) -> Iterable[g.Signal]:
+        """What is known from before about a session first seen: verdicts and acts of its turn."""
+
+
+class Fleet:
+    """The sessions, by agent and id."""
+
+    def __init__(self, law: Law, *, told_from: float) -> None:
+        """Changes before `told_from` are history: folded, but not told to listeners."""
+        self._law = law
+        self._told_from = told_from
+        self._all: dict[Key, Session] = {}
+        self._due: dict[Key, float] = {}
+        self._family: dict[Key, set[str]] = {}
+        self._held: dict[Key, list[c.Change]] = {}
+        self.listeners: list[Listener] = []
+
+    def live(self) -> list[Session]:
+        """The sessions that are shown."""
+        return [s for s in self._all.values() if not s.dormant]
+
+    def get(self, agent: str, session: str) -> Session | None:
+        """A session, shown or dormant."""
+        return self._all.get((agent, session))
+
+    def known(self, agent: str) -> list[Session]:
+        """All sessions of an agent, dormant ones too."""
+        return [s for (name, _), s in self._all.items() if name == agent]
+
+    def observe(self, agent: str, observations: Iterable[g.Observation], now: float) -> None:
+        """Fold what was seen, oldest first: sources of one session merge by time."""
+        touched: dict[Key, Session] = {}
+        for session_id, signal in sorted(observations, key=lambda o: o.signal.at):
+            key = (agent, session_id)
+            session = self._all.get(key) or self._new(key, signal)
+            touched[key] = session
+            self.fold(session, signal)
+        for key, session in touched.items():
+            self._wake(session, now)
+            self._due[key] = now
+
+    def fold(self, session: Session, signal: g.Signal) -> None:
+        """The one writer, and then whoever is concerned: listeners, parent, children."""
+        before = (session.turn is not None, session.progress_at, session.parent, session.status)
+        gone = session.gone_at
+        changed = fold(session, signal)
+        self._tell(session, changed)
+        if session.parent is not None or (session.agent, session.id) in self._family:
+            self._relate(session, signal, before, was_gone=gone is not None)
+        if session.closed is not None:
+            session.closed, session.dormant = None, True
+            self._due.pop((session.agent, session.id), None)
+
+    def tick(self, now: float) -> float:
+        """Settle, judge and drop what is due; returns when the next session is."""
+        for key in [key for key, due in self._due.items() if due <= now]:
+            session = self._all[key]
+            if session.end is not None:
+                self.fold(session, g.Ticked(now))
+            if session.dormant:
+                del self._due[key]
+            elif lapsed(session, self._law.rules(session), now):
+                self.fold(session, g.Closed(now, "silent"))
+            else:
+                self.judge(session, now)
+                self._due[key] = now + interval(session, self._law.rules(session), now)
+        return min(self._due.values(), default=now + 15.0)
+
+    def judge(self, session: Session, now: float) -> None:
+        """Say what has tripped, and have it carried out."""
+        for said in judge(session, self._law.rules(session), now):
+            self.fold(session, said)
+            if isinstance(said, g.Judged):
+                self._law.decide(session, said)
+                self._trip_parent(session, said)
+
+    def due(self, now: float) -> None:
+        """Have every session judged at the next tick: the rules changed, or time jumped."""
+        for session in self.live():
+            self._due[session.agent, session.id] = now
+
+    def _new(self, key: Key, signal: g.Signal) -> Session:
+        if len(self._all) >= KEPT_ASLEEP:
+            self._forget()
+        agent, session_id = key
+        session = Session(agent, session_id, signal.at, luck=self._law.luck())
+        session.phase_since = signal.at
+        self._all[key] = session
+        self._held[key] = []
+        for child_id in self._family.get(key, ()):
+            child = self._all.get((agent, child_id))
+            if child is not None and child.progress_at is not None:
+                runs = child.turn is not None and child.gone_at is None
+                self.fold(session, g.ChildMoved(signal.at, child_id, runs, child.progress_at))
+        return session
+
+    def _forget(self) -> None:
+        """Drop the sessions that have slept longest; live ones are never dropped."""
+        asleep = [key for key, s in self._all.items() if s.dormant]
+        for key in asleep[: KEPT_ASLEEP // 10]:
+            del self._all[key]
+            self._family.pop(key, None)
+            self._held.pop(key, None)
+
+    def _wake(self, session: Session, now: float) -> None:
+        """Show a session that lives; the first time with what happened to it since we started."""
+        key = (session.agent, session.id)
+        if not session.dormant or lapsed(session, self._law.rules(session), now):
+            self._held[key] = []
+            return
+        held = self._held.pop(key, [])
+        session.dormant, session.closed_at = False, None
+        self._tell(session, [c.SessionOpened(max(session.first_seen, self._told_from))])
+        self._tell(session, held)
+        for signal in self._law.opened(session):
+            self.fold(session, signal)
+
+    def _tell(self, session: Session, changed: list[c.Change]) -> None:
+        fresh = [change for change in changed if change.at >= self._told_from]
+        if session.dormant:
+            held = self._held.setdefault((session.agent, session.id), [])
+            held += fresh
+            return
+        for change in fresh:
+            for listener in self.listeners:
+                listener(session, change)
+
+    def _relate(
+        self,
+        session: Session,
+        signal: g.Signal,
+        before: tuple[bool, float | None, str | None, object],
+        *,
+        was_gone: bool,
+    ) -> None:
+        """Families: a subagent's work is its parent's; a parent's word and end are its own."""
+        running, progress, parent_id, status = before
+        if session.parent is not None:
+            parent = self._all.get((session.agent, session.parent))
+            runs = session.turn is not None and session.gone_at is None
+            moved = (runs, session.progress_at) != (running, progress) or parent_id is None
+            if parent_id is None:
+                self._adopt(session)
+            if parent is not None and moved and session.progress_at is not None:
+                self.fold(parent, g.ChildMoved(signal.at, session.id, runs, session.progress_at))
+                self._due[parent.agent, parent.id] = min(
+                    self._due.get((parent.agent, parent.id), signal.at), signal.at
+                )
+        for child_id in self._family.get((session.agent, session.id), ()):
+            child = self._all.get((session.agent, child_id))
+            if child is None:
+                continue
+            if session.status is not status and session.status is not None:
+                self.fold(child, _inherited(session, signal.at))
+            if (session.gone_at is not None and not was_gone) or session.closed is not None:
+                self.fold(child, g.ProcessGone(signal.at))
+
+    def _adopt(self, session: Session) -> None:
+        if session.parent is None:
+            return
+        self._family.setdefault((session.agent, session.parent), set()).add(session.id)
+        parent = self._all.get((session.agent, session.parent))
+        if parent is not None and parent.status is not None:
+            self.fold(session, _inherited(parent, parent.status.since))
+
+    def _trip_parent(self, session: Session, said: g.Judged) -> None:
+        """A subagent that cannot be ended alone trips the turn that waits for it."""
+        parent = self._all.get((session.agent, session.parent)) if session.parent else None
+        if parent is None or said.action != "interrupt" or self._law.alone(session):
+            return
+        self.fold(parent, g.ChildStuck(said.at, session.id, said.reason))
+        self._due[parent.agent, parent.id] = said.at
+
+
+def _inherited(parent: Session, at: float) -> g.Status:
+    word = parent.status.word if parent.status else None
+    since = parent.status.since if parent.status else at
+    waits = parent.status.waiting_for if parent.status else None
+    return g.Status(at, word, since, waits, inherited=True)

@@ -1,0 +1,348 @@
+"""The one writer of a session's state: `fold(session, signal)` and nothing else.
+
+It takes a signal, moves the session, and returns what changed. No order of signals raises: files
+of one session merge late, an end may come before its beginning, a turn may be told twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sidecar import changes as c
+from sidecar import signals as g
+from sidecar.session import (
+    KEPT_VERDICTS,
+    Child,
+    End,
+    Limit,
+    Process,
+    Report,
+    Retry,
+    Session,
+    Tool,
+    Verdict,
+    Wait,
+)
+from sidecar.turns import Out, close_turn, leave, move, open_turn, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FAR_RETRY: Final = 900.0
+"""A retry announced for later than this is a usage limit in all but name."""
+
+
+def fold(session: Session, signal: g.Signal) -> Out:
+    """Apply one signal; returns the changes, in the order in which they happened."""
+    out: Out = []
+    if session.closed is None:
+        _FOLD[type(signal)](session, signal, out)
+        move(session, signal.at, out)
+    return out
+
+
+def _described(s: Session, x: g.Described, _: Out) -> None:
+    s.parent = s.parent if x.parent is None else x.parent
+    s.version = s.version if x.version is None else x.version
+    s.attended = s.attended if x.attended is None else x.attended
+
+
+def _source_up(s: Session, x: g.SourceUp, out: Out) -> None:
+    lost = s.sources.get(x.source) is False
+    s.sources[x.source] = True
+    if x.resolution is not None:
+        s.resolutions[x.source] = x.resolution
+    if lost:
+        s.floor = max(s.floor, x.at)
+        out.append(c.SourceChanged(x.at, x.source, up=True))
+
+
+def _source_lost(s: Session, x: g.SourceLost, out: Out) -> None:
+    if s.sources.get(x.source):
+        s.sources[x.source] = False
+        out.append(c.SourceChanged(x.at, x.source, up=False))
+
+
+def _registered(s: Session, x: g.Registered, _: Out) -> None:
+    if s.registered_at is None:
+        s.registered_at = x.at
+        s.gone_at = None if s.turn is None else s.gone_at
+
+
+def _unregistered(s: Session, x: g.Unregistered, out: Out) -> None:
+    s.registered_at = None
+    _ended(s, x.at, "unregistered", out)
+
+
+def _process_seen(s: Session, x: g.ProcessSeen, _: Out) -> None:
+    s.process = Process(x.pid, x.started)
+
+
+def _process_gone(s: Session, x: g.ProcessGone, out: Out) -> None:
+    s.process = s.rss = s.cpu = None
+    _ended(s, x.at, "process ended", out)
+
+
+def _ended(s: Session, at: float, why: str, out: Out) -> None:
+    """Whatever held the session is gone. A pending end wins; an open turn died; else it closes."""
+    _settle(s, out)
+    if s.turn is None:
+        if s.gone_at is None:
+            _closed(s, g.Closed(at, why), out)
+    elif s.turn.ending:
+        close_turn(s, s.turn, at, "stalled", out)
+        _closed(s, g.Closed(at, why), out)
+    elif s.gone_at is None:
+        s.gone_at = at
+
+
+def _process_used(s: Session, x: g.ProcessUsed, _: Out) -> None:
+    s.rss, s.cpu = x.rss, x.cpu
+
+
+def _status(s: Session, x: g.Status, out: Out) -> None:
+    if x.inherited and s.status is not None and not s.status.inherited:
+        return
+    old = s.status
+    if s.turn is None and x.word == "busy" and old is not None and old.word == "idle":
+        s.judged.clear()  # where no turn is visible, a busy period stands for one
+        s.warned.clear()
+        s.interrupted = False
+    s.status = None if x.word is None else Report(x.word, x.since, x.waiting_for, x.inherited)
+    if (old and (old.word, old.waiting_for)) == (x.word and (x.word, x.waiting_for)):
+        return
+    if old is not None and old.word == "waiting":
+        s.floor = max(s.floor, x.at)
+    if x.word == "idle" and s.turn is None:
+        s.idle_since = max(s.idle_since or x.since, x.since)
+    out.append(c.StatusChanged(x.at, x.word, x.waiting_for))
+
+
+def _turn_started(s: Session, x: g.TurnStarted, out: Out) -> None:
+    if x.turn in s.ended_ids:
+        return
+    if s.turn is not None and s.turn.id != x.turn:
+        _settle(s, out)
+    if s.turn is not None and s.turn.id != x.turn:
+        close_turn(s, s.turn, s.progress_at or 0.0, "abandoned", out)
+    if s.turn is None:
+        open_turn(s, x.turn, min(x.stamp, x.at), out)
+    progress(s, x.at, None, out)
+
+
+def _turn_ended(s: Session, x: g.TurnEnded, out: Out) -> None:
+    if s.turn is None:
+        return
+    if x.settle > 0:
+        s.end = End(x.at, x.at + x.settle, x.outcome)
+    else:
+        told = s.end.outcome if s.end is not None and x.outcome == "completed" else x.outcome
+        close_turn(s, s.turn, x.at, told, out)
+
+
+def _ticked(s: Session, x: g.Ticked, out: Out) -> None:
+    if s.end is not None and x.at >= s.end.due:
+        _settle(s, out)
+
+
+def _settle(s: Session, out: Out) -> None:
+    """Take a provisional end for what it is, dated at the record that caused it."""
+    if s.turn is not None and s.end is not None:
+        close_turn(s, s.turn, s.end.at, s.end.outcome, out)
+
+
+def _progressed(s: Session, x: g.Progress, out: Out) -> None:
+    """A streamed piece may be told after the record that ended its turn: it cancels no end."""
+    end = s.end
+    progress(s, x.at, x.turn, out)
+    if x.turn is None:
+        s.end = end
+
+
+def _tool_started(s: Session, x: g.ToolStarted, out: Out) -> None:
+    progress(s, x.at, x.turn, out)
+    if s.turn is not None and x.call not in s.tools:
+        s.tools[x.call] = Tool(x.tool, x.at, x.delegates)
+        s.turn.tool_calls += 1
+
+
+def _tool_ended(s: Session, x: g.ToolEnded, out: Out) -> None:
+    tool = s.tools.get(x.call)
+    if not x.echo and not (s.turn is not None and s.turn.ending == "sent"):
+        progress(s, x.at, None, out)
+    if tool is not None:
+        del s.tools[x.call]
+        out.append(c.ToolClosed(x.at, x.call, tool.tool, tool.since, s.turn, unfinished=False))
+
+
+def _background(s: Session, x: g.Background, _: Out) -> None:
+    if s.background > 0 and x.count == 0:
+        s.idle_since = max(s.idle_since or x.at, x.at)
+    s.background = x.count
+
+
+def _wait_started(s: Session, x: g.WaitStarted, _: Out) -> None:
+    if s.wait is None:
+        s.wait = Wait(x.at, x.waiting_for)
+
+
+def _wait_ended(s: Session, x: g.WaitEnded, _: Out) -> None:
+    if s.wait is not None:
+        s.wait, s.floor = None, max(s.floor, x.at)
+
+
+def _compaction_started(s: Session, x: g.CompactionStarted, _: Out) -> None:
+    if s.compacting_since is None:
+        s.compacting_since = x.at
+
+
+def _compaction_ended(s: Session, x: g.CompactionEnded, _: Out) -> None:
+    s.compacting_since, s.floor = None, max(s.floor, x.at)
+
+
+def _retrying(s: Session, x: g.Retrying, out: Out) -> None:
+    s.retry = Retry(x.at, x.due)
+    if x.due is not None and x.due - x.at > FAR_RETRY and s.limit is None:
+        s.limit = Limit(x.at, x.due)
+    out.append(c.RetrySeen(x.at, x.cause))
+
+
+def _limited(s: Session, x: g.Limited, _: Out) -> None:
+    s.limit = Limit(x.at, x.until)
+
+
+def _presence(_: Session, __: g.Presence, ___: Out) -> None:
+    """A sign of life moves nothing: that is the point of telling it from progress."""
+
+
+def _used(s: Session, x: g.Used, out: Out) -> None:
+    s.model = x.model
+    types = {
+        "input": x.input,
+        "output": x.output,
+        "cache_read": x.cache_read,
+        "cache_write": x.cache_write,
+    }
+    if s.turn is not None:
+        s.turn.model = x.model
+        for name, count in types.items():
+            if count:
+                s.turn.tokens[name] = s.turn.tokens.get(name, 0) + count
+    out.append(c.TokensUsed(x.at, x.model, types, s.turn))
+
+
+def _records(_: Session, x: g.Records, out: Out) -> None:
+    kinds = ("progress", "presence", "unknown", "malformed", "oversized")
+    out.append(c.RecordsRead(x.at, {kind: getattr(x, kind) for kind in kinds}))
+
+
+def _child_moved(s: Session, x: g.ChildMoved, out: Out) -> None:
+    child = s.children.setdefault(x.child, Child(x.running, x.progress))
+    if x.progress > child.progress:
+        child.stuck = None
+    if child.running and not x.running:
+        s.idle_since = max(s.idle_since or x.progress, x.progress)
+    child.running, child.progress = x.running, max(child.progress, x.progress)
+    if s.delegating or s.turn is None:
+        newer = s.progress_at is None or child.progress > s.progress_at
+        if newer:
+            progress(s, child.progress, None, out)
+
+
+def _child_stuck(s: Session, x: g.ChildStuck, _: Out) -> None:
+    child = s.children.setdefault(x.child, Child(running=True, progress=x.at))
+    child.stuck, child.stuck_at = x.reason, x.at
+
+
+def _catching_up(s: Session, x: g.CatchingUp, _: Out) -> None:
+    s.behind = x.behind
+
+
+def _late(s: Session, x: g.Late, _: Out) -> None:
+    s.late.append((x.at, x.by))
+
+
+def _warned(s: Session, x: g.Warned, out: Out) -> None:
+    if x.key not in s.warned:
+        s.warned.add(x.key)
+        out.append(c.WarningGiven(x.at, x.bound, x.reason, s.turn))
+
+
+def _judged(s: Session, x: g.Judged, out: Out) -> None:
+    verdict = Verdict(x.at, x.turn, x.bound, x.key, x.action, x.evidence, x.reason)
+    s.judged.add(x.key)
+    s.interrupted = s.interrupted or x.action == "interrupt"
+    s.verdicts = [*s.verdicts[1 - KEPT_VERDICTS :], verdict]
+    if x.bound == "limited":
+        s.limit, s.floor = None, max(s.floor, x.at)
+    out.append(c.VerdictGiven(x.at, verdict, s.turn))
+
+
+def _intended(s: Session, x: g.Intended, out: Out) -> None:
+    if s.turn is not None and s.turn.id == x.turn:
+        s.turn.ending = "sent"
+    out.append(c.ActIntended(x.at, x.action, x.reason, x.bound, s.turn))
+
+
+def _acted(s: Session, x: g.Acted, out: Out) -> None:
+    for verdict in reversed(s.verdicts):
+        if (verdict.turn, verdict.bound, verdict.key) == (x.turn, x.bound, x.key):
+            verdict.outcome = x.outcome
+            break
+    turn = s.turn if s.turn is not None and s.turn.id == x.turn else None
+    out.append(c.ActEnded(x.at, x.action, x.outcome, x.bound, turn or s.last))
+    if turn is None:
+        return
+    if x.outcome == "ineffective":
+        turn.ending = "spent"
+    elif x.outcome != "effective":
+        turn.ending = ""
+    if x.outcome == "reported" and x.bound == "gone":
+        close_turn(s, turn, s.gone_at or x.at, "died", out)
+    if x.outcome == "reported" and x.bound == "idle_in_turn":
+        close_turn(s, turn, s.progress_at or 0.0, "abandoned", out)
+
+
+def _closed(s: Session, x: g.Closed, out: Out) -> None:
+    _settle(s, out)
+    leave(s, x.at, "closed", out)
+    s.closed, s.closed_at = x.why, x.at
+    out.append(c.SessionClosed(x.at, x.why))
+
+
+_FOLD: Final[dict[type[g.Signal], Callable[[Session, Any, Out], None]]] = {
+    g.Described: _described,
+    g.SourceUp: _source_up,
+    g.SourceLost: _source_lost,
+    g.Registered: _registered,
+    g.Unregistered: _unregistered,
+    g.ProcessSeen: _process_seen,
+    g.ProcessGone: _process_gone,
+    g.ProcessUsed: _process_used,
+    g.Status: _status,
+    g.TurnStarted: _turn_started,
+    g.TurnEnded: _turn_ended,
+    g.Ticked: _ticked,
+    g.Progress: _progressed,
+    g.ToolStarted: _tool_started,
+    g.ToolEnded: _tool_ended,
+    g.Background: _background,
+    g.WaitStarted: _wait_started,
+    g.WaitEnded: _wait_ended,
+    g.CompactionStarted: _compaction_started,
+    g.CompactionEnded: _compaction_ended,
+    g.Retrying: _retrying,
+    g.Limited: _limited,
+    g.Presence: _presence,
+    g.Used: _used,
+    g.Records: _records,
+    g.ChildMoved: _child_moved,
+    g.ChildStuck: _child_stuck,
+    g.CatchingUp: _catching_up,
+    g.Late: _late,
+    g.Warned: _warned,
+    g.Judged: _judged,
+    g.Intended: _intended,
+    g.Acted: _acted,
+    g.Closed: _closed,
+}

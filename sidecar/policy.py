@@ -1,0 +1,316 @@
+"""Every rule of judgement: which bound runs, when it trips, and what then follows.
+
+A turn is bounded by silence, not by duration, and each phase has the bound that its evidence
+deserves. The rules here read a session and a time and decide; they write nothing and read no
+clock. A missed stall costs an hour, a killed healthy turn costs a user: when in doubt, warn.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from sidecar.limits import HOUR, KNOWN_BY_GROWTH, LIMIT_SLACK, MINUTE, Limit, Rules
+from sidecar.session import Session, evidence
+from sidecar.signals import Action, BoundName, Judged, Warned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SLOWEST_CHECK: Final = 15.0
+FASTEST_CHECK: Final = 0.1
+TENTHS_BELOW: Final = 10
+
+
+class Bound(Struct, frozen=True):
+    """A deadline that runs: `limit` seconds from `since`; `key` tells bounds of a name apart."""
+
+    name: BoundName
+    since: float
+    limit: float
+    warn: float
+    action: Action
+    evidence: str
+    reason: str
+    key: str = ""
+
+    @property
+    def deadline(self) -> float:
+        """When it trips."""
+        return self.since + self.limit
+
+    def remaining(self, now: float) -> float:
+        """Seconds left; negative when overdue."""
+        return self.deadline - now
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people write them: 412 -> 6m52s."""
+    seconds = max(0, seconds)
+    whole = int(seconds)
+    if whole < MINUTE:
+        return f"{seconds:.1f}s" if whole < TENTHS_BELOW and seconds != whole else f"{whole}s"
+    if whole < HOUR:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+def _source(s: Session) -> str:
+    """The evidence as a reader wants it named: where progress was looked for, what status said."""
+    said = f"status {s.status.word}" if s.status else "no status"
+    return f"{evidence(s)}; {said}"
+
+
+def _make(  # noqa: PLR0913 - one bound, its parts
+    s: Session,
+    name: BoundName,
+    limit: Limit,
+    since: float,
+    what: str,
+    *,
+    rules: Rules,
+    key: str = "",
+) -> Iterator[Bound]:
+    """A bound of this session, extended by the jitter and by whatever we were late ourselves."""
+    if limit.limit is None:
+        return
+    late = sum(by for at, by in s.late if at > since)
+    full = limit.limit * (1 + rules.jitter * s.luck) + late
+    warn = (limit.limit / 2 if limit.warn is None else limit.warn) + late
+    action: Action = "report" if s.attended else limit.action
+    if action == "interrupt" and s.interrupted:
+        action = "report"
+    yield Bound(name, since, full, min(warn, full), action, evidence(s), what, key or name)
+
+
+def model_since(s: Session) -> float:
+    """When the model's silence began: last progress, or the end of what excused it."""
+    start = s.turn.started_at if s.turn else s.first_seen
+    return max(start if s.progress_at is None else s.progress_at, s.floor)
+
+
+def _model_limit(s: Session, rules: Rules) -> Limit:
+    return rules.model_delta if s.resolution == "delta" else rules.model_record
+
+
+def _gone(s: Session, rules: Rules) -> Iterator[Bound]:
+    if s.turn is not None and s.gone_at is not None:
+        what = "the process ended with a turn open"
+        yield from _make(s, "gone", Limit(0.0, "report", 0.0), s.gone_at, what, rules=rules)
+
+
+def _limited(s: Session, rules: Rules) -> Iterator[Bound]:
+    if s.limit is None or rules.limited.limit is None:
+        return
+    lasts = rules.limited.limit
+    if s.limit.until is not None:
+        lasts = max(0.0, s.limit.until - s.limit.since) + LIMIT_SLACK
+    bound = Limit(lasts, rules.limited.action, lasts)
+    yield from _make(s, "limited", bound, s.limit.since, "the usage limit", rules=rules)
+
+
+def _waiting(s: Session, rules: Rules) -> Iterator[Bound]:
+    since, waits = (s.wait.since, s.wait.waiting_for) if s.wait else (s.first_seen, None)
+    if s.wait is None and s.status is not None:
+        since, waits = s.status.since, s.status.waiting_for
+    what = f"waiting for {waits or 'an answer'}"
+    yield from _make(s, "waiting", rules.waiting, since, what, rules=rules)
+
+
+def _compacting(s: Session, rules: Rules) -> Iterator[Bound]:
+    since = s.compacting_since if s.compacting_since is not None else s.first_seen
+    yield from _make(s, "compacting", rules.compacting, since, "compacting", rules=rules)
+
+
+def _idle_in_turn(s: Session, rules: Rules) -> Iterator[Bound]:
+    stamp = s.status.since if s.status else s.first_seen
+    since = max(stamp, stamp if s.progress_at is None else s.progress_at)
+    what = "the agent reports idle with a turn open"
+    yield from _make(s, "idle_in_turn", rules.idle_in_turn, since, what, rules=rules)
+
+
+def _delegated(s: Session, rules: Rules) -> Iterator[Bound]:
+    """A wait for subagents has no bound of its own; a stuck one trips the turn that waits."""
+    if s.turn is None or not s.delegating:
+        return
+    stuck = [child for child in s.children.values() if child.stuck and child.running]
+    for child in stuck[:1]:
+        what = f"a subagent cannot be ended alone: {child.stuck}"
+        yield from _make(s, "delegated", rules.delegated, child.stuck_at, what, rules=rules)
+
+
+def tool_limit(tool: str, rules: Rules) -> tuple[str, Limit] | None:
+    """The pattern that bounds this tool: an exact name before a pattern, a long one before short.
+
+    None where no pattern matches: a tool that runs has no bound.
+    """
+    matching = [p for p in rules.tool if fnmatchcase(tool, p)]
+    if not matching:
+        return None
+    best = min(matching, key=lambda p: (p != tool, -len(p)))
+    return best, rules.tool[best]
+
+
+def _tool(s: Session, rules: Rules) -> Iterator[Bound]:
+    if s.blind:
+        return
+    since = model_since(s)
+    for open_tool in s.tools.values():
+        found = tool_limit(open_tool.tool, rules)
+        if found is None:
+            continue
+        pattern, limit = found
+        hint = "; perhaps waiting for a permission" if limit.action == "report" else ""
+        what = f"in the tool {open_tool.tool}{hint}"
+        yield from _make(s, "tool", limit, since, what, rules=rules, key=f"tool:{pattern}")
+
+
+def _retrying(s: Session, rules: Rules) -> Iterator[Bound]:
+    """Retries are no progress: the announced attempt has the model's time, all have a ceiling."""
+    if s.blind:
+        return
+    since, retry = model_since(s), s.retry
+    ceiling, model = rules.retrying.limit, _model_limit(s, rules).limit
+    ends = [since + ceiling] if ceiling is not None else []
+    if retry is not None and model is not None:
+        ends.append(max(retry.at, retry.due or 0.0, s.floor) + model)
+    if ends:
+        limit = Limit(min(ends) - since, rules.retrying.action)
+        yield from _make(s, "retrying", limit, since, "retrying the provider", rules=rules)
+
+
+def _model(s: Session, rules: Rules) -> Iterator[Bound]:
+    """`busy` proves nothing: with the transcript visible the bound runs whatever it says."""
+    if s.turn is None:
+        since = max(s.status.since if s.status else s.first_seen, s.floor)
+        yield from _make(s, "busy", rules.busy, since, "busy without a turn", rules=rules)
+        return
+    if s.blind or s.end is not None:
+        return
+    what = "waiting for the model"
+    yield from _make(s, "model", _model_limit(s, rules), model_since(s), what, rules=rules)
+
+
+def _starting(s: Session, rules: Rules) -> Iterator[Bound]:
+    since = s.registered_at if s.registered_at is not None else s.first_seen
+    if s.process is not None and s.registered_at is None:
+        since = s.process.started
+    what = "never registered" if s.registered_at is None else "its prompt never landed"
+    yield from _make(s, "starting", rules.starting, since, what, rules=rules)
+
+
+def _idle(s: Session, rules: Rules) -> Iterator[Bound]:
+    """An idle session is reported or reaped; one that waits for its first prompt is left alone."""
+    if not s.had_turn and not rules.unprompted:
+        return
+    since = s.first_seen if s.idle_since is None else s.idle_since
+    yield from _make(s, "idle", rules.idle, since, "idle", rules=rules)
+
+
+_BOUNDS: Final = {
+    "gone": _gone,
+    "limited": _limited,
+    "waiting": _waiting,
+    "compacting": _compacting,
+    "idle_in_turn": _idle_in_turn,
+    "delegated": _delegated,
+    "tool": _tool,
+    "retrying": _retrying,
+    "model": _model,
+    "starting": _starting,
+    "idle": _idle,
+}
+
+
+def bounds(s: Session, rules: Rules) -> list[Bound]:
+    """Every deadline that runs for this session, the nearest first."""
+    if s.phase == "unknown" or s.behind or s.closed is not None:
+        return []
+    found = list(_BOUNDS[s.phase](s, rules))
+    if s.turn is not None and s.phase != "gone":
+        what = "the turn's own ceiling"
+        found += _make(s, "turn", rules.turn, s.turn.started_at, what, rules=rules)
+    return sorted(found, key=lambda b: b.deadline)
+
+
+def bound(s: Session, rules: Rules) -> Bound | None:
+    """The deadline to show: the nearest that has not tripped, else the nearest."""
+    running = bounds(s, rules)
+    fresh = [b for b in running if b.key not in s.judged]
+    return next(iter(fresh or running), None)
+
+
+def _sentence(s: Session, b: Bound, now: float) -> str:
+    """The reason: the evidence and the numbers in one sentence, never content."""
+    limit = duration(b.limit)
+    if b.name == "gone":
+        return f"{b.reason} ({_source(s)})"
+    if b.name == "delegated":
+        return b.reason
+    if b.name == "limited":
+        return f"{b.reason} has lasted {duration(now - b.since)}, limit {limit} ({_source(s)})"
+    if b.name in ("waiting", "idle_in_turn", "idle", "compacting", "starting", "busy", "turn"):
+        return f"{b.reason} for {duration(now - b.since)}, limit {limit} ({_source(s)})"
+    return f"no progress for {duration(now - b.since)} while {b.reason}, limit {limit} ({_source(s)})"
+
+
+def _runs(s: Session) -> bool:
+    """Whether there is anything to interrupt: a visible turn, or one the agent speaks of."""
+    if s.turn is not None:
+        return True
+    return s.status is not None and not s.status.inherited and s.status.word in ("busy", "waiting")
+
+
+def judge(s: Session, rules: Rules, now: float) -> list[Warned | Judged]:
+    """What has tripped by now and was not said before: one verdict per turn and bound."""
+    said: list[Warned | Judged] = []
+    turn = s.turn.id if s.turn else (s.last.id if s.last else None)
+    interrupting = s.interrupted
+    for b in bounds(s, rules):
+        if b.key in s.judged:
+            continue
+        if now >= b.deadline:
+            action: Action = b.action
+            if action == "interrupt":
+                action = "interrupt" if _runs(s) and not interrupting else "report"
+                interrupting = True
+            reason = _sentence(s, b, now)
+            said.append(Judged(now, b.name, b.key, action, b.evidence, reason, turn))
+        elif now >= b.since + b.warn and b.key not in s.warned and b.warn < b.limit:
+            said.append(Warned(now, b.name, b.key, _sentence(s, b, now)))
+    return said
+
+
+def lapsed(s: Session, rules: Rules, now: float) -> bool:
+    """Whether a session that nothing but its own growth makes known is to be dropped.
+
+    Registered, listed and process-held sessions never lapse; an open turn is kept for a day.
+    """
+    if s.registered_at is not None or s.process is not None or s.child_running:
+        return False
+    if s.closed_at is not None and (s.progress_at is None or s.progress_at <= s.closed_at):
+        return True
+    if s.turn is not None:
+        return s.silence(now) > KNOWN_BY_GROWTH
+    since = max(x for x in (s.progress_at, s.idle_since, s.gone_at, s.first_seen) if x is not None)
+    if s.limit is not None or s.in_background:
+        return now - since > KNOWN_BY_GROWTH
+    return now - since > (rules.idle.limit or KNOWN_BY_GROWTH)
+
+
+def interval(s: Session, rules: Rules, now: float) -> float:
+    """Seconds until this session is worth judging again: a quarter of what is left.
+
+    The quarter homes in on a deadline without a timer per bound; it is clamped so that a far
+    deadline still sees a late change of rules and a near one does not spin.
+    """
+    nearest = SLOWEST_CHECK * 4
+    for b in bounds(s, rules):
+        if b.key not in s.judged:
+            marks = (b.deadline, b.since + b.warn if b.key not in s.warned else b.deadline)
+            nearest = min([nearest, *(mark - now for mark in marks if mark > now)])
+    if s.end is not None:
+        nearest = min(nearest, max(0.0, s.end.due - now))
+    return min(SLOWEST_CHECK, max(FASTEST_CHECK, nearest / 4))

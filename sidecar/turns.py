@@ -1,0 +1,92 @@
+"""How a turn begins, goes on and ends, and how a session moves from phase to phase.
+
+These are the few transitions that every signal of `fold` comes down to; they belong to the fold
+and are called by nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sidecar import changes as c
+from sidecar.session import Phase, Session, Turn, phase, waiting_for
+from sidecar.signals import Outcome
+
+Out = list[c.Change]
+
+GAP: Final = 1.0
+"""Seconds without progress that count as a gap; below that it is the rhythm of streaming."""
+
+KEPT_IDS: Final = 32
+"""Ended turns whose late echoes are recognised."""
+
+
+def move(s: Session, at: float, out: Out) -> None:
+    """Enter the phase that holds now; say which was left."""
+    now = phase(s)
+    if now != s.phase or s.turn is not s.phase_turn:
+        leave(s, at, now, out)
+
+
+def leave(s: Session, at: float, into: Phase | str, out: Out) -> None:
+    at = max(at, s.phase_since)
+    if s.phase_turn is not None:
+        spent = s.phase_turn.phase_seconds
+        spent[s.phase] = spent.get(s.phase, 0.0) + at - s.phase_since
+    model = s.phase_turn.model if s.phase_turn else s.model
+    out.append(c.PhaseLeft(at, s.phase, s.phase_since, str(into), s.phase_turn, model, s.phase_waits))
+    s.phase, s.phase_since, s.phase_turn = phase(s), at, s.turn
+    s.phase_waits = waiting_for(s)
+
+
+def open_turn(s: Session, turn: str, started: float, out: Out) -> None:
+    s.turn = Turn(turn, started, model=s.model)
+    s.judged.clear()
+    s.warned.clear()
+    s.interrupted = False
+    out.append(c.TurnOpened(started, s.turn))
+
+
+def close_turn(s: Session, turn: Turn, at: float, outcome: Outcome, out: Out) -> None:
+    """End the open turn at `at`. A turn that we ended is `stalled`, whatever it says itself."""
+    turn.ended_at = max(at, turn.started_at)
+    turn.outcome = "stalled" if turn.ending else outcome
+    _close_tools(s, turn.ended_at, out)
+    s.turn, s.last, s.end = None, turn, None
+    s.wait = s.compacting_since = s.retry = None
+    leave(s, turn.ended_at, phase(s), out)
+    s.ended_ids = [*s.ended_ids[1 - KEPT_IDS :], turn.id]
+    s.turns[turn.outcome] += 1
+    s.idle_since = turn.ended_at
+    out.append(c.TurnClosed(turn.ended_at, turn))
+
+
+def _close_tools(s: Session, at: float, out: Out) -> None:
+    for call, tool in s.tools.items():
+        out.append(c.ToolClosed(at, call, tool.tool, tool.since, s.turn, unfinished=True))
+    s.tools.clear()
+
+
+def progress(s: Session, at: float, turn: str | None, out: Out) -> None:
+    """Work was done: the silence ends, a provisional end is cancelled, whatever waited is over."""
+    if s.turn is None and turn is not None and turn not in s.ended_ids:
+        open_turn(s, turn, at, out)
+    since = s.progress_at
+    if since is not None and s.phase_turn is not None and at - since >= GAP:
+        out.append(c.GapClosed(at, s.phase, at - since, since, s.phase_turn))
+    s.progress_at = at if since is None else max(since, at)
+    s.end = s.gone_at = s.retry = None
+    if s.limit is not None:
+        s.limit, s.floor = None, max(s.floor, at)
+    s.late = [(when, by) for when, by in s.late if when > at]
+    if s.turn is not None and s.turn.ending == "spent":
+        s.turn.ending = ""
+    _recover(s, at, out)
+
+
+def _recover(s: Session, at: float, out: Out) -> None:
+    for verdict in s.verdicts:
+        ours = s.turn is not None and verdict.turn == s.turn.id
+        if ours and verdict.outcome == "observed" and not verdict.recovered:
+            verdict.recovered = True
+            out.append(c.Recovered(at, verdict, s.turn))

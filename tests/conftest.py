@@ -1,0 +1,30 @@
+"""What every test shares: the recordings, and a home of its own."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# No deadline: a machine busy with something else must not fail a property.
+settings.register_profile("default", deadline=None)
+settings.load_profile("default")
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def recordings() -> Path:
+    """Sessions of real agents: `<agent>/<version>/<case>/`."""
+    return HERE / "recordings"
+
+
+@pytest.fixture(autouse=True)
+def _home_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep tests away from the agents and settings of whoever runs them."""
+    home = tmp_path_factory.getbasetemp() / "home"
+    home.mkdir(exist_ok=True)
+    monkeypatch.setenv("HOME", str(home))
+    for name in list(os.environ):
+        if name.startswith(("AGENT_SIDECAR__", "CLAUDE_", "CODEX_", "OPENCODE_", "OTEL_", "XDG_")):
+            monkeypatch.delenv(name)

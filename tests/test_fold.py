@@ -1,0 +1,425 @@
+"""The one writer: what each signal changes and tells, and what no order of signals may break."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar import changes as c
+from sidecar import signals as g
+from sidecar.fold import fold
+from sidecar.policy import judge
+from sidecar.session import KEPT_VERDICTS, OUTCOMES, Session, phase
+from tests.stories import RULES, block, delta, end, of, prompt, result, status, story, told, tool, up, verdicts
+
+
+def outcome(*signals: g.Signal) -> tuple[str | None, float | None]:
+    session = story(*signals)
+    assert session.last is not None
+    return session.last.outcome, session.last.ended_at
+
+
+def sent(at: float, turn: str | None = "t1") -> g.Intended:
+    return g.Intended(at, "interrupt", turn, "model", "silence")
+
+
+def acted(at: float, what: g.ActOutcome, bound: g.BoundName = "model", action: g.Action = "interrupt") -> g.Acted:
+    return g.Acted(at, action, "t1", bound, what, bound)
+
+
+def test_a_turn_ends_as_it_says() -> None:
+    assert outcome(up(), prompt(1), end(5)) == ("completed", 5)
+    assert outcome(up(), prompt(1), end(5, "interrupted")) == ("interrupted", 5)
+
+
+def test_a_provisional_end_is_dated_at_the_record_that_caused_it() -> None:
+    assert outcome(up(), prompt(1), end(5, settle=1.5), g.Ticked(9)) == ("completed", 5)
+
+
+def test_a_hard_end_after_a_provisional_failure_leaves_it_failed() -> None:
+    assert outcome(up(), prompt(1), end(5, "failed", 60), end(6)) == ("failed", 6)
+    assert outcome(up(), prompt(1), end(5, "completed", 60), end(6, "interrupted")) == ("interrupted", 6)
+
+
+def test_a_turn_still_open_when_the_next_starts_is_abandoned_at_its_last_progress() -> None:
+    assert outcome(up(), prompt(1), block(3), prompt(9, "t2")) == ("abandoned", 3)
+
+
+def test_a_pending_end_wins_over_the_next_start() -> None:
+    assert outcome(up(), prompt(1), end(3, settle=60), prompt(9, "t2")) == ("completed", 3)
+
+
+def test_a_turn_told_twice_is_one_turn_and_an_ended_one_stays_ended() -> None:
+    assert story(up(), prompt(1), prompt(2)).turns["abandoned"] == 0
+    session = story(up(), prompt(1), end(2), prompt(3))
+    assert session.turn is None
+    assert story(up(), prompt(1), end(2), g.Progress(3, "t1")).turn is None
+
+
+def test_an_end_without_a_turn_says_nothing() -> None:
+    assert story(up(), end(1)).last is None
+
+
+def test_a_turn_that_we_ended_is_stalled_whatever_it_says() -> None:
+    for how in (end(5, "interrupted"), end(5), end(5, "failed")):
+        assert outcome(up(), prompt(1), sent(4), how) == ("stalled", 5)
+    assert outcome(up(), prompt(1), block(2), sent(4), prompt(9, "t2")) == ("stalled", 2)
+    assert outcome(up(), g.Registered(0), prompt(1), sent(4), g.Unregistered(6)) == ("stalled", 6)
+
+
+def test_a_refused_interrupt_leaves_the_turn_its_own_end() -> None:
+    for refused in ("failed", "superseded", "unsupported", "held"):
+        assert outcome(up(), prompt(1), sent(4), acted(5, refused), end(6)) == ("completed", 6)  # type: ignore[arg-type]
+
+
+def test_an_interrupt_without_effect_still_ends_the_turn_if_it_comes_late() -> None:
+    assert outcome(up(), prompt(1), sent(4), acted(34, "ineffective"), end(40, "interrupted")) == ("stalled", 40)
+
+
+def test_but_not_a_turn_that_went_on_to_work() -> None:
+    signals = (up(), prompt(1), sent(4), acted(34, "ineffective"), block(35), end(40))
+    assert outcome(*signals) == ("completed", 40)
+
+
+def test_an_act_on_another_turn_marks_nothing() -> None:
+    assert outcome(up(), prompt(1), sent(4, "t0"), end(5)) == ("completed", 5)
+
+
+def test_the_echo_of_our_own_act_is_not_progress() -> None:
+    assert story(up(), prompt(1), tool(2), sent(4), result(5)).progress_at == 2
+    assert story(up(), prompt(1), tool(2), result(5)).progress_at == 5
+    assert story(up(), prompt(1), tool(2), g.ToolEnded(5, "c1", echo=True)).progress_at == 2
+
+
+def test_a_reported_death_ends_the_turn_and_stays_gone() -> None:
+    session, changes = told(up(), prompt(1), block(2), g.ProcessGone(7), acted(8, "reported", "gone", "report"))
+    assert session.last is not None
+    assert (session.last.outcome, session.last.ended_at, session.phase) == ("died", 7, "gone")
+    assert [x.turn.outcome for x in of(changes, c.TurnClosed)] == ["died"]
+
+
+def test_a_reported_idle_turn_is_abandoned_at_its_last_progress() -> None:
+    signals = (up(), prompt(1), block(3), status(5, "idle"), acted(95, "reported", "idle_in_turn", "report"))
+    assert outcome(*signals) == ("abandoned", 3)
+    assert story(*signals).phase == "idle"
+
+
+def test_an_observed_verdict_ends_nothing() -> None:
+    session = story(up(), prompt(1), g.ProcessGone(7), acted(8, "observed", "gone", "report"))
+    assert session.turn is not None
+
+
+def test_a_session_whose_process_ends_between_turns_closes() -> None:
+    for gone in (g.ProcessGone(7), g.Unregistered(7)):
+        session, changes = told(up(), g.Registered(0), prompt(1), end(2), gone)
+        assert session.closed is not None
+        assert len(of(changes, c.SessionClosed)) == 1
+
+
+def test_a_pending_end_is_taken_when_the_process_ends() -> None:
+    session, changes = told(up(), g.Registered(0), prompt(1), end(3, settle=1.5), g.Unregistered(3.2))
+    assert session.last is not None
+    assert (session.last.outcome, session.closed) == ("completed", "unregistered")
+    assert [type(x) for x in changes[-2:]] == [c.PhaseLeft, c.SessionClosed]
+
+
+def test_a_death_is_told_once_whoever_tells_it() -> None:
+    session = story(up(), g.Registered(0), prompt(1), g.ProcessGone(7), g.Unregistered(8))
+    assert session.gone_at == 7
+    session = story(up(), prompt(1), g.ProcessGone(7), acted(7, "reported", "gone", "report"), g.Unregistered(9))
+    assert session.closed is None
+
+
+def test_a_new_registration_after_a_death_is_a_new_life() -> None:
+    dead = [up(), g.Registered(0), prompt(1), g.Unregistered(7), acted(7, "reported", "gone", "report")]
+    assert story(*dead).phase == "gone"
+    assert story(*dead, g.Registered(20)).phase == "idle"
+    assert story(up(), g.Registered(0), prompt(1), g.Unregistered(7), g.Registered(8)).phase == "gone"
+
+
+def test_closing_takes_a_pending_end() -> None:
+    session = story(up(), prompt(1), end(3, settle=60), g.Closed(9, "silent"))
+    assert session.turns["completed"] == 1
+    assert (session.closed, session.closed_at) == ("silent", 9)
+
+
+def test_the_silence_clock_takes_the_newest_progress_of_any_source() -> None:
+    assert story(up(), prompt(5), block(3)).progress_at == 5
+
+
+def test_a_gap_is_told_when_it_ends_with_the_phase_it_was_in() -> None:
+    _, changes = told(up(), prompt(1), tool(1.5), result(9))
+    assert [(x.phase, x.seconds) for x in of(changes, c.GapClosed)] == [("tool", 7.5)]
+
+
+def test_the_time_between_turns_is_no_gap() -> None:
+    _, changes = told(up(), prompt(1), end(1.5), prompt(900, "t2"))
+    assert of(changes, c.GapClosed) == []
+
+
+def test_phases_are_told_without_a_hole_and_add_up_to_the_turn() -> None:
+    session, changes = told(up(), prompt(1), tool(3), result(10), block(12), end(12))
+    left = [(x.phase, x.since, x.at, x.into) for x in of(changes, c.PhaseLeft)]
+    assert left == [("idle", 0, 1, "model"), ("model", 1, 3, "tool"), ("tool", 3, 10, "model"), ("model", 10, 12, "idle")]
+    assert session.last is not None
+    assert session.last.phase_seconds == {"model": 4.0, "tool": 7.0}
+
+
+def test_the_time_after_a_provisional_end_is_not_the_turns() -> None:
+    session = story(up(), prompt(1), block(3), end(3, settle=60), g.Ticked(70))
+    assert session.last is not None
+    assert session.last.phase_seconds == {"model": 2.0}
+    assert (session.phase, session.phase_since) == ("idle", 3)
+
+
+def test_what_the_phase_waited_for_is_told() -> None:
+    _, changes = told(up(), prompt(1), status(2, "waiting", "permission prompt"), status(5, "busy"))
+    waits = [x.waiting_for for x in of(changes, c.PhaseLeft) if x.phase == "waiting"]
+    assert waits == ["permission prompt"]
+    _, changes = told(up(), prompt(1), g.WaitStarted(2, "question"), g.WaitEnded(5))
+    assert [x.waiting_for for x in of(changes, c.PhaseLeft) if x.phase == "waiting"] == ["question"]
+
+
+def test_an_open_tool_of_an_ended_turn_is_told_as_unfinished() -> None:
+    session, changes = told(up(), prompt(1), tool(2), end(4, "interrupted"))
+    assert [(x.call, x.unfinished, x.at) for x in of(changes, c.ToolClosed)] == [("c1", True, 4)]
+    assert session.tools == {}
+
+
+def test_a_tool_told_twice_is_one_call_and_an_unknown_result_closes_none() -> None:
+    session, changes = told(up(), prompt(1), tool(2), tool(2.5), result(3), result(3.5, "c9"))
+    assert session.turn is not None
+    assert session.turn.tool_calls == 1
+    assert len(of(changes, c.ToolClosed)) == 1
+
+
+def test_tokens_count_for_the_turn_and_the_model_is_the_newest() -> None:
+    used = g.Used(2, "opus", 10, 5, 3, 0)
+    session, changes = told(up(), prompt(1), used, g.Used(3, "haiku", 1, 1))
+    assert session.turn is not None
+    assert session.turn.tokens == {"input": 11, "output": 6, "cache_read": 3}
+    assert (session.turn.model, session.model) == ("haiku", "haiku")
+    assert of(changes, c.TokensUsed)[0].types == {"input": 10, "output": 5, "cache_read": 3, "cache_write": 0}
+    assert story(up(), used).model == "opus"
+
+
+def test_records_retries_and_sources_are_told() -> None:
+    _, changes = told(
+        up(), g.Records(1, 1, 2, 3, 4, 5), g.Retrying(2, "overloaded"), g.SourceLost(3, "transcript"), up(4)
+    )
+    assert of(changes, c.RecordsRead)[0].kinds == {
+        "progress": 1, "presence": 2, "unknown": 3, "malformed": 4, "oversized": 5,
+    }  # fmt: skip
+    assert of(changes, c.RetrySeen)[0].cause == "overloaded"
+    assert [(x.source, x.up) for x in of(changes, c.SourceChanged)] == [("transcript", False), ("transcript", True)]
+
+
+def test_a_source_that_was_never_up_cannot_be_lost_and_a_loss_is_told_once() -> None:
+    session, changes = told(up(), g.SourceLost(1, "host"), g.SourceLost(2, "transcript"), g.SourceLost(3, "transcript"))
+    assert len(of(changes, c.SourceChanged)) == 1
+    assert "host" not in session.sources
+
+
+def test_a_status_is_told_when_it_changes() -> None:
+    _, changes = told(status(1, "busy"), status(2, "busy"), status(3, "waiting", "a"), status(4, "waiting", "b"), status(5, None))
+    told_words = [(x.word, x.waiting_for) for x in of(changes, c.StatusChanged)]
+    assert told_words == [("busy", None), ("waiting", "a"), ("waiting", "b"), (None, None)]
+    _, changes = told(status(1, None))
+    assert of(changes, c.StatusChanged) == []
+
+
+def test_idle_time_counts_from_the_idle_stamp_between_turns_and_never_backwards() -> None:
+    assert story(status(5, "idle")).idle_since == 5
+    assert story(up(), prompt(1), end(9), status(5, "idle")).idle_since == 9
+    assert story(up(), prompt(1), status(5, "idle")).idle_since is None
+
+
+def test_facts_replace_what_is_known_and_none_leaves_it() -> None:
+    session = story(g.Described(0, "p", "1", attended=True), g.Described(1))
+    assert (session.parent, session.version, session.attended) == ("p", "1", True)
+    session = story(g.Described(0, "p", "1", attended=True), g.Described(1, None, "2", attended=False))
+    assert (session.version, session.attended) == ("2", False)
+
+
+def test_a_process_is_measured_until_it_ends() -> None:
+    session = story(g.ProcessSeen(0, 7, 0), g.ProcessUsed(1, 1024, 2.5))
+    assert (session.rss, session.cpu) == (1024, 2.5)
+    assert story(g.ProcessSeen(0, 7, 0), g.ProcessUsed(1, 1024, 2.5), g.ProcessGone(2)).rss is None
+
+
+def test_the_first_of_several_starts_counts() -> None:
+    session = story(up(), prompt(0), g.WaitStarted(1, "a"), g.WaitStarted(2, "b"))
+    assert session.wait is not None
+    assert (session.wait.since, session.wait.waiting_for) == (1, "a")
+    assert story(up(), prompt(0), g.CompactionStarted(1), g.CompactionStarted(2)).compacting_since == 1
+    assert story(g.Registered(1), g.Registered(2)).registered_at == 1
+    assert story(up(), prompt(0), g.WaitEnded(5)).floor == 0
+
+
+def test_a_subagents_work_is_its_parents_only_while_the_parent_waits_or_rests() -> None:
+    moved = g.ChildMoved(9, "a", running=True, progress=9)
+    assert story(up(), prompt(1), tool(2, "Agent", delegates=True), moved).progress_at == 9
+    assert story(up(), prompt(1), end(2), moved).progress_at == 9
+    assert story(up(), prompt(1), moved).progress_at == 1
+    older = g.ChildMoved(9, "a", running=True, progress=1)
+    assert story(up(), prompt(1), tool(2, "Agent", delegates=True), older).progress_at == 2
+    assert story(moved).progress_at == 9
+
+
+def test_a_subagent_that_goes_on_is_not_stuck() -> None:
+    moved = g.ChildMoved(3, "a", running=True, progress=3)
+    stuck = story(up(), moved, g.ChildStuck(5, "a", "silence"))
+    assert stuck.children["a"].stuck == "silence"
+    fold(stuck, g.ChildMoved(6, "a", running=True, progress=6))
+    assert stuck.children["a"].stuck is None
+    assert story(g.ChildStuck(5, "b", "silence")).children["b"].running
+
+
+def test_a_verdict_is_listed_and_gets_its_outcome() -> None:
+    session = story(up(), prompt(1))
+    assert verdicts(session, 2701) == [("model", "interrupt")]
+    fold(session, acted(2702, "observed"))
+    assert [(v.bound, v.outcome) for v in session.verdicts] == [("model", "observed")]
+    _, changes = told(up(), prompt(1), acted(2, "effective"))
+    assert [(x.outcome, x.turn.id) for x in of(changes, c.ActEnded)] == [("effective", "t1")]
+
+
+def test_only_the_newest_verdicts_are_kept() -> None:
+    session = story(up(), prompt(0))
+    for number in range(KEPT_VERDICTS + 5):
+        fold(session, g.Judged(number, "model", str(number), "report", "transcript", "r", "t1"))
+    assert [v.key for v in session.verdicts] == [str(n) for n in range(5, KEPT_VERDICTS + 5)]
+
+
+def test_a_warning_is_told_once() -> None:
+    warned = g.Warned(1, "model", "model", "r")
+    _, changes = told(up(), prompt(0), warned, warned)
+    assert len(of(changes, c.WarningGiven)) == 1
+
+
+def test_a_turn_that_goes_on_after_an_observed_verdict_recovered_once() -> None:
+    session = story(up(), prompt(0))
+    verdicts(session, 2700)
+    assert of(fold(session, delta(2700.5)), c.Recovered) == [], "not before it was observed"
+    fold(session, acted(2701, "observed"))
+    assert len(of(fold(session, delta(2702)), c.Recovered)) == 1
+    assert of(fold(session, delta(2703)), c.Recovered) == []
+
+
+def test_the_next_turn_is_not_the_recovery_of_the_last() -> None:
+    session = story(up(), prompt(0))
+    verdicts(session, 2700)
+    fold(session, acted(2701, "observed"))
+    assert of(fold(session, prompt(2702, "t2")), c.Recovered) == []
+
+
+def test_the_reason_is_told_when_it_is_intended() -> None:
+    _, changes = told(up(), prompt(1), sent(4))
+    assert [(x.action, x.reason, x.bound) for x in of(changes, c.ActIntended)] == [("interrupt", "silence", "model")]
+
+
+def test_the_start_of_a_turn_may_be_stamped_before_it_is_seen() -> None:
+    session = story(up(), g.TurnStarted(5, "t1", 4))
+    assert session.turn is not None
+    assert (session.turn.started_at, session.progress_at) == (4, 5)
+    session = story(up(), g.TurnStarted(5, "t1", 6))
+    assert session.turn is not None
+    assert session.turn.started_at == 5
+
+
+def test_few_ended_turns_are_remembered() -> None:
+    session = story(up())
+    for number in range(100):
+        fold(session, prompt(number, f"t{number}"))
+        fold(session, end(number + 0.5))
+    assert session.ended_ids == [f"t{n}" for n in range(68, 100)]
+
+
+AT = st.floats(0, 10_000, allow_nan=False)
+CALL = st.sampled_from(["c1", "c2"])
+TURN = st.sampled_from(["t1", "t2", "t3"])
+WORD: st.SearchStrategy[g.Word | None] = st.sampled_from(["busy", "idle", "waiting", "background", None])
+SOURCE = st.sampled_from(["transcript", "host", "registry"])
+SOME = st.one_of(
+    st.builds(g.Described, AT, st.none(), st.none(), st.sampled_from([True, False, None])),
+    st.builds(g.SourceUp, AT, SOURCE, st.sampled_from(["record", "delta", None])),
+    st.builds(g.SourceLost, AT, SOURCE),
+    st.builds(g.Registered, AT),
+    st.builds(g.ProcessSeen, AT, st.just(7), AT),
+    st.builds(g.ProcessUsed, AT, st.just(1), AT),
+    st.builds(g.Status, AT, WORD, AT, st.none(), st.booleans()),
+    st.builds(g.TurnStarted, AT, TURN, AT),
+    st.builds(g.TurnEnded, AT, st.sampled_from(OUTCOMES), st.sampled_from([0.0, 1.5])),
+    st.builds(g.Progress, AT, st.one_of(st.none(), TURN)),
+    st.builds(g.ToolStarted, AT, CALL, st.sampled_from(["Bash", "Edit"]), st.booleans(), st.one_of(st.none(), TURN)),
+    st.builds(g.ToolEnded, AT, CALL, st.booleans()),
+    st.builds(g.Background, AT, st.integers(0, 2)),
+    st.builds(g.WaitStarted, AT, st.just("p")),
+    st.builds(g.WaitEnded, AT),
+    st.builds(g.CompactionStarted, AT),
+    st.builds(g.CompactionEnded, AT),
+    st.builds(g.Retrying, AT, st.just("other"), st.one_of(st.none(), AT)),
+    st.builds(g.Limited, AT, st.one_of(st.none(), AT)),
+    st.builds(g.Presence, AT),
+    st.builds(g.Used, AT, st.just("m"), st.integers(0, 9)),
+    st.builds(g.Records, AT, st.integers(0, 9)),
+    st.builds(g.ChildMoved, AT, st.just("a"), st.booleans(), AT),
+    st.builds(g.ChildStuck, AT, st.just("a"), st.just("r")),
+    st.builds(g.CatchingUp, AT, st.booleans()),
+    st.builds(g.Late, AT, st.floats(0, 100)),
+    st.builds(g.Ticked, AT),
+    st.builds(g.Intended, AT, st.sampled_from(["interrupt", "reap"]), TURN, st.just("model"), st.just("r")),
+    st.builds(g.Acted, AT, st.just("interrupt"), TURN, st.just("model"), st.sampled_from(["effective", "failed", "ineffective", "observed", "reported"]), st.just("model")),
+)  # fmt: skip
+ENDS = st.one_of(
+    st.builds(g.Unregistered, AT), st.builds(g.ProcessGone, AT), st.builds(g.Closed, AT, st.just("silent"))
+)
+WORKS = (g.TurnStarted, g.Progress, g.ToolStarted, g.ToolEnded, g.ChildMoved)
+
+
+@given(st.lists(st.one_of(SOME, SOME, SOME, ENDS), max_size=60))
+def test_no_order_of_signals_raises_and_the_phase_is_always_the_one_that_holds(signals: list[g.Signal]) -> None:
+    session = Session("claude-code", "s1", 0.0)
+    ended = 0
+    for signal in signals:
+        changes = fold(session, signal)
+        ended += len(of(changes, c.TurnClosed))
+        assert session.phase == phase(session) or session.closed
+        for change in of(changes, c.PhaseLeft):
+            assert change.at >= change.since
+        judge(session, RULES, signal.at)
+    assert ended == sum(session.turns.values())
+    if session.last is not None:
+        assert session.last.ended_at is not None
+        assert all(seconds >= 0 for seconds in session.last.phase_seconds.values())
+
+
+@given(st.lists(SOME, max_size=60), st.booleans())
+def test_one_interrupt_a_turn_whatever_happens(signals: list[g.Signal], attended: bool) -> None:  # noqa: FBT001
+    session = Session("claude-code", "s1", 0.0, attended=attended)
+    interrupts: dict[str, int] = {}
+    now = 0.0
+    for signal in signals:
+        now += 500
+        if isinstance(signal, g.TurnStarted):
+            signal = g.TurnStarted(now, f"{signal.turn}-{now}", now)  # noqa: PLW2901 - ids are unique
+        fold(session, signal)
+        for said in judge(session, RULES, now):
+            fold(session, said)
+            if isinstance(said, g.Judged) and said.action == "interrupt" and session.turn is not None:
+                interrupts[session.turn.id] = interrupts.get(session.turn.id, 0) + 1
+    assert all(count == 1 for count in interrupts.values())
+    assert not (attended and interrupts) or any(isinstance(s, g.Described) for s in signals)
+
+
+@given(st.lists(SOME, max_size=60))
+def test_silence_never_shrinks_without_progress(signals: list[g.Signal]) -> None:
+    session = story(up(), prompt(0))
+    for signal in signals:
+        before = session.progress_at
+        fold(session, signal)
+        if not isinstance(signal, WORKS):
+            assert session.progress_at == before
+        else:
+            assert session.progress_at is not None
+            assert before is None or session.progress_at >= before

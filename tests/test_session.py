@@ -1,0 +1,118 @@
+"""Which phase a session is in: the first that holds, strongest evidence first."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar import signals as g
+from sidecar.session import Session, evidence
+from tests.stories import block, delta, end, prompt, result, status, story, told, tool, up
+
+PHASES: list[tuple[str, list[g.Signal], str]] = [
+    ("nothing known is idle", [], "idle"),
+    ("a prompt opens a turn that waits for the model", [up(), prompt(1)], "model"),
+    ("a block without a prompt opens a turn too", [up(), block(1)], "model"),
+    ("a tool call without a prompt opens a turn too", [up(), tool(1)], "tool"),
+    ("a delta alone opens none", [up(), delta(1)], "idle"),
+    ("an open tool is a tool", [up(), prompt(1), tool(2)], "tool"),
+    ("a finished tool is the model's turn again", [up(), prompt(1), tool(2), result(3)], "model"),
+    (
+        "one of two tools is still open",
+        [up(), prompt(1), tool(2), tool(2, call="c2"), result(3)],
+        "tool",
+    ),
+    ("a tool that delegates is delegated", [up(), prompt(1), tool(2, "Agent", delegates=True)], "delegated"),
+    ("a retry is retrying", [up(), prompt(1), g.Retrying(2, "overloaded")], "retrying"),
+    ("progress ends a retry", [up(), prompt(1), g.Retrying(2, "overloaded"), block(3)], "model"),
+    ("a retry far ahead is a limit", [up(), prompt(1), g.Retrying(2, "other", 2 + 901)], "limited"),
+    ("a retry 15 min ahead is not", [up(), prompt(1), g.Retrying(2, "other", 2 + 900)], "retrying"),
+    ("a limit outlasts its turn", [up(), prompt(1), g.Limited(2), end(2, "failed")], "limited"),
+    ("a new prompt ends a limit", [up(), prompt(1), g.Limited(2), end(2, "failed"), prompt(3, "t2")], "model"),
+    ("compaction is compacting", [up(), prompt(1), g.CompactionStarted(2)], "compacting"),
+    ("its end is not", [up(), prompt(1), g.CompactionStarted(2), g.CompactionEnded(3)], "model"),
+    ("a permission seen in the record waits", [up(), prompt(1), g.WaitStarted(2, "permission")], "waiting"),
+    ("its answer ends it", [up(), prompt(1), g.WaitStarted(2, "p"), g.WaitEnded(3)], "model"),
+    ("a reported wait waits, tool or not", [up(), prompt(1), tool(2), status(3, "waiting", "permission prompt")], "waiting"),
+    ("a limit is stronger than a wait", [up(), prompt(1), status(2, "waiting"), g.Limited(3)], "limited"),
+    ("a wait is stronger than compaction", [up(), prompt(1), g.CompactionStarted(2), g.WaitStarted(3, "p")], "waiting"),
+    ("idle reported in a turn is idle_in_turn", [up(), prompt(1), status(2, "idle")], "idle_in_turn"),
+    ("with a tool open too", [up(), prompt(1), tool(2), status(3, "idle")], "idle_in_turn"),
+    ("a background job in a turn is idle_in_turn", [up(), prompt(1), status(2, "background")], "idle_in_turn"),
+    ("idle from before the turn says nothing", [up(), status(0, "idle"), prompt(1)], "model"),
+    ("a busy sample ends idle_in_turn", [up(), prompt(1), status(2, "idle"), status(3, "busy")], "model"),
+    ("a turn about to settle is not idle_in_turn", [up(), prompt(1), end(2, settle=1.5), status(3, "idle")], "model"),
+    ("busy with an open turn is the model's", [up(), prompt(1), status(2, "busy")], "model"),
+    ("busy without a turn is the model's", [up(), status(2, "busy")], "model"),
+    ("busy after a turn is the model's", [up(), prompt(1), end(2), status(3, "busy")], "model"),
+    ("a finished turn is idle", [up(), prompt(1), block(2), end(2)], "idle"),
+    ("a provisional end is not yet one", [up(), prompt(1), block(2), end(2, settle=1.5)], "model"),
+    ("a settled end is", [up(), prompt(1), block(2), end(2, settle=1.5), g.Ticked(3.5)], "idle"),
+    ("it is not settled before", [up(), prompt(1), block(2), end(2, settle=1.5), g.Ticked(3.4)], "model"),
+    ("new work cancels a provisional end", [up(), prompt(1), end(2, settle=1.5), block(3), g.Ticked(9)], "model"),
+    ("a late delta does not", [up(), prompt(1), end(2, settle=1.5), delta(2.2), g.Ticked(9)], "idle"),
+    ("a background task after the turn is delegated", [up(), prompt(1), end(2), g.Background(2, 1)], "delegated"),
+    ("its end is idle", [up(), prompt(1), end(2), g.Background(2, 1), g.Background(9, 0)], "idle"),
+    ("a background status after the turn is delegated", [up(), prompt(1), end(2), status(3, "background")], "delegated"),
+    ("a running subagent after the turn is delegated", [up(), prompt(1), end(2), g.ChildMoved(3, "a", True, 3)], "delegated"),
+    ("a finished one is idle", [up(), prompt(1), end(2), g.ChildMoved(3, "a", True, 3), g.ChildMoved(4, "a", False, 4)], "idle"),
+    ("a running subagent that no tool waits for leaves the turn alone", [up(), prompt(1), g.ChildMoved(3, "a", True, 3)], "model"),
+    ("a registration alone is starting", [up(source="registry", resolution=None), g.Registered(0)], "starting"),
+    ("a process alone is starting", [g.ProcessSeen(1, 7, 0)], "starting"),
+    ("a registration that says idle waits for its prompt", [g.Registered(0), status(1, "idle")], "idle"),
+    ("a registration whose turn is over is idle", [up(), g.Registered(0), prompt(1), end(2)], "idle"),
+    ("a process that ended in a turn is gone", [up(), prompt(1), g.ProcessGone(2)], "gone"),
+    ("a registration removed in a turn is gone", [up(), g.Registered(0), prompt(1), g.Unregistered(2)], "gone"),
+    ("gone is stronger than a wait", [up(), prompt(1), status(2, "waiting"), g.ProcessGone(3)], "gone"),
+    ("work after that was not gone", [up(), prompt(1), g.ProcessGone(2), block(3)], "model"),
+    ("a process that ended with an end pending is over", [up(), prompt(1), end(2, settle=1.5), g.ProcessGone(2.1)], "idle"),
+    ("all sources lost is unknown", [up(), prompt(1), g.SourceLost(2, "transcript")], "unknown"),
+    ("unknown is stronger than gone", [up(), prompt(1), g.ProcessGone(2), g.SourceLost(3, "transcript")], "unknown"),
+    ("one of two sources lost is not", [up(), up(0, "registry", None), prompt(1), g.SourceLost(2, "registry")], "model"),
+    ("a regained source is known again", [up(), prompt(1), g.SourceLost(2, "transcript"), up(3)], "model"),
+    ("presence moves nothing", [up(), g.Presence(1)], "idle"),
+    ("an inherited wait is a wait", [up(), prompt(1), g.Status(2, "waiting", 2, "permission prompt", inherited=True)], "waiting"),
+    ("an inherited word does not replace an own one", [up(), prompt(1), status(2, "busy"), g.Status(3, "waiting", 3, None, inherited=True)], "model"),
+    ("no word any more leaves the transcript's", [up(), prompt(1), status(2, "waiting"), status(3, None)], "model"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("says", "signals", "phase"), PHASES, ids=[case[0] for case in PHASES])
+def test_phase(says: str, signals: list[g.Signal], phase: str) -> None:
+    assert story(*signals).phase == phase, says
+
+
+EVIDENCE: list[tuple[str, list[g.Signal], str]] = [
+    ("a transcript", [up(), prompt(1)], "transcript"),
+    ("a stream beside it", [up(), up(0, "host", "delta"), prompt(1)], "stream"),
+    ("a lost stream beside it", [up(), up(0, "host", "delta"), prompt(1), g.SourceLost(2, "host")], "transcript"),
+    ("a status alone", [g.Registered(0), status(1, "busy")], "status"),
+    ("a wait that only the status tells", [up(), prompt(1), status(2, "waiting")], "status"),
+    ("a wait that the record tells", [up(), prompt(1), g.WaitStarted(2, "p")], "transcript"),
+    ("a process alone", [g.ProcessSeen(1, 7, 0)], "process"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("says", "signals", "word"), EVIDENCE, ids=[case[0] for case in EVIDENCE])
+def test_evidence(says: str, signals: list[g.Signal], word: str) -> None:
+    assert evidence(story(*signals)) == word, says
+
+
+def test_silence_counts_from_the_last_progress_and_before_any_from_first_sight() -> None:
+    session = Session("claude-code", "s1", 10.0)
+    assert session.silence(25) == 15
+    assert story(up(), prompt(3), block(7)).silence(10) == 3
+    assert story(up(), prompt(3)).silence(1) == 0
+
+
+def test_a_lost_transcript_is_blindness_though_the_host_still_streams() -> None:
+    session = story(up(), up(0, "host", "delta"), prompt(1), g.SourceLost(2, "transcript"))
+    assert session.blind
+    assert session.resolution == "delta"
+    assert not story(up(), prompt(1)).blind
+
+
+def test_what_a_closed_session_is_told_changes_nothing() -> None:
+    session, _ = told(up(), g.Registered(0), g.Unregistered(1))
+    assert session.closed == "unregistered"
+    _, changes = told(up(), g.Registered(0), g.Unregistered(1), prompt(2))
+    assert [type(change).__name__ for change in changes][-1] == "SessionClosed"
