@@ -151,6 +151,7 @@ class Fleet:
             del self._all[key]
             self._family.pop(key, None)
             self._held.pop(key, None)
+            self._due.pop(key, None)
 
     def _wake(self, session: Session, now: float) -> None:
         """Show a session that lives; the first time with what happened to it since we started."""

@@ -20,6 +20,7 @@ from sidecar.session import (
     Retry,
     Session,
     Tool,
+    Turn,
     Verdict,
     Wait,
 )
@@ -100,6 +101,14 @@ def _process_used(s: Session, x: g.ProcessUsed, _: Out) -> None:
     s.rss, s.cpu = x.rss, x.cpu
 
 
+def _last_progress(s: Session, turn: Turn) -> float:
+    return turn.started_at if s.progress_at is None else s.progress_at
+
+
+def _idle_from(s: Session, at: float) -> None:
+    s.idle_since = at if s.idle_since is None else max(s.idle_since, at)
+
+
 def _status(s: Session, x: g.Status, out: Out) -> None:
     if x.inherited and s.status is not None and not s.status.inherited:
         return
@@ -114,7 +123,7 @@ def _status(s: Session, x: g.Status, out: Out) -> None:
     if old is not None and old.word == "waiting":
         s.floor = max(s.floor, x.at)
     if x.word == "idle" and s.turn is None:
-        s.idle_since = max(s.idle_since or x.since, x.since)
+        _idle_from(s, x.since)
     out.append(c.StatusChanged(x.at, x.word, x.waiting_for))
 
 
@@ -124,7 +133,7 @@ def _turn_started(s: Session, x: g.TurnStarted, out: Out) -> None:
     if s.turn is not None and s.turn.id != x.turn:
         _settle(s, out)
     if s.turn is not None and s.turn.id != x.turn:
-        close_turn(s, s.turn, s.progress_at or 0.0, "abandoned", out)
+        close_turn(s, s.turn, _last_progress(s, s.turn), "abandoned", out)
     if s.turn is None:
         open_turn(s, x.turn, min(x.stamp, x.at), out)
     progress(s, x.at, None, out)
@@ -177,7 +186,7 @@ def _tool_ended(s: Session, x: g.ToolEnded, out: Out) -> None:
 
 def _background(s: Session, x: g.Background, _: Out) -> None:
     if s.background > 0 and x.count == 0:
-        s.idle_since = max(s.idle_since or x.at, x.at)
+        _idle_from(s, x.at)
     s.background = x.count
 
 
@@ -241,7 +250,7 @@ def _child_moved(s: Session, x: g.ChildMoved, out: Out) -> None:
     if x.progress > child.progress:
         child.stuck = None
     if child.running and not x.running:
-        s.idle_since = max(s.idle_since or x.progress, x.progress)
+        _idle_from(s, x.progress)
     child.running, child.progress = x.running, max(child.progress, x.progress)
     if s.delegating or s.turn is None:
         newer = s.progress_at is None or child.progress > s.progress_at
@@ -298,9 +307,9 @@ def _acted(s: Session, x: g.Acted, out: Out) -> None:
     elif x.outcome != "effective":
         turn.ending = ""
     if x.outcome == "reported" and x.bound == "gone":
-        close_turn(s, turn, s.gone_at or x.at, "died", out)
+        close_turn(s, turn, x.at if s.gone_at is None else s.gone_at, "died", out)
     if x.outcome == "reported" and x.bound == "idle_in_turn":
-        close_turn(s, turn, s.progress_at or 0.0, "abandoned", out)
+        close_turn(s, turn, _last_progress(s, turn), "abandoned", out)
 
 
 def _closed(s: Session, x: g.Closed, out: Out) -> None:

@@ -175,7 +175,8 @@ def _retrying(s: Session, rules: Rules) -> Iterator[Bound]:
     ceiling, model = rules.retrying.limit, _model_limit(s, rules).limit
     ends = [since + ceiling] if ceiling is not None else []
     if retry is not None and model is not None:
-        ends.append(max(retry.at, retry.due or 0.0, s.floor) + model)
+        due = retry.at if retry.due is None else max(retry.at, retry.due)
+        ends.append(max(due, s.floor) + model)
     if ends:
         limit = Limit(min(ends) - since, rules.retrying.action)
         yield from _make(s, "retrying", limit, since, "retrying the provider", rules=rules)

@@ -181,7 +181,7 @@ class Session(Struct):
     children: dict[str, Child] = field(default_factory=dict)
     gone_at: float | None = None
     idle_since: float | None = None
-    floor: float = 0.0
+    floor: float = float("-inf")
     """The latest end of a wait, compaction, limit or blindness: the model's bound starts there."""
     behind: bool = False
     """Records lie there unread, so what was read so far is not the present."""

@@ -253,7 +253,7 @@ def test_the_first_of_several_starts_counts() -> None:
     assert (session.wait.since, session.wait.waiting_for) == (1, "a")
     assert story(up(), prompt(0), g.CompactionStarted(1), g.CompactionStarted(2)).compacting_since == 1
     assert story(g.Registered(1), g.Registered(2)).registered_at == 1
-    assert story(up(), prompt(0), g.WaitEnded(5)).floor == 0
+    assert story(up(), prompt(0), g.WaitEnded(5)).floor < 0
 
 
 def test_a_subagents_work_is_its_parents_only_while_the_parent_waits_or_rests() -> None:

@@ -1,0 +1,127 @@
+"""Claude Code: transcripts, registrations and processes in; interrupt and reap by its owner.
+
+No signal ends only a turn of Claude Code: that takes the owner of its input, so `interrupt` needs
+a host in front of it. Subagents live inside their parent and cannot be ended alone.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from sidecar.agent import Answer, Can, Finding
+from sidecar.agents.claude_code.processes import Processes
+from sidecar.agents.claude_code.registrations import Registrations
+from sidecar.agents.claude_code.transcripts import Transcripts
+from sidecar.sources.process import Process
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sidecar.agent import Order, Source
+    from sidecar.clock import Clock
+    from sidecar.control import Control
+    from sidecar.signals import Observation
+
+PROGRAMS: Final = ("claude", "claude-code")
+"""Names of its executable, and of the npm package whose script node runs."""
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a `claude-code` entry may set beside the common keys."""
+
+    config_dir: str | None = None
+    """Folder with `projects/` and `sessions/`. Default: `CLAUDE_CONFIG_DIR`, else `~/.claude`."""
+
+
+class ClaudeCode:
+    """One configuration folder of Claude Code."""
+
+    kind = "claude-code"
+
+    def __init__(self, name: str, settings: Settings, clock: Clock, *, attended: bool | None = None) -> None:
+        """`attended` overrides what the adapter sees."""
+        self.name = name
+        self.root = settings.config_dir or default_root()
+        self.control: Control | None = None
+        self._attended = attended
+        self._transcripts = Transcripts(self.root, clock, self._attends)
+        self._registrations = Registrations(f"{self.root}/sessions", clock, self._transcripts.ends)
+        self._registrations.attended = attended
+        self._registrations.wants = self._transcripts.want
+        self._processes = Processes(PROGRAMS, clock, self._registrations, self._transcripts.cwds)
+        self.sources: list[Source] = [self._registrations, self._transcripts, self._processes]
+
+    def process(self, session: str) -> Process | None:
+        """The session's process, where it is seen."""
+        registered = self._registrations.process(session)
+        if registered is not None:
+            return Process(registered.pid, int(registered.proc_start))
+        return self._processes.holder(session)
+
+    async def look(self, session: str) -> Sequence[Observation]:
+        """The session's file to its end, and every registration."""
+        return [*self._registrations.scan(), *self._transcripts.ends(session)]
+
+    def can(self, session: str) -> Can:
+        """A subagent lives inside its parent; everything else is the control's to say."""
+        if self.control is None or self._transcripts.is_subagent(session):
+            return Can(interrupt=False, reap=False)
+        return self.control.can(session)
+
+    async def interrupt(self, order: Order) -> Answer:
+        """End the open turn through the control."""
+        if self.control is None:
+            return Answer("unsupported", "no control is configured")
+        return await self.control.interrupt(order)
+
+    async def reap(self, order: Order) -> Answer:
+        """End the session through the control."""
+        if self.control is None:
+            return Answer("unsupported", "no control is configured")
+        return await self.control.reap(order)
+
+    async def probe(self) -> Sequence[Finding]:
+        """What `check` says of this agent."""
+        root = Path(self.root)
+        found = [
+            _readable("transcripts", root / "projects"),
+            _readable("registrations", root / "sessions"),
+            *self._registrations.probe(),
+        ]
+        if self.control is None:
+            found.append(Finding("control", ok=False, detail="none is configured: it can only be watched"))
+        return found
+
+    async def close(self) -> None:
+        """Let go of files and connections."""
+        self._transcripts.close()
+        if self.control is not None:
+            await self.control.close()
+
+    def _attends(self, session: str, entrypoint: str | None) -> bool | None:
+        """Whether somebody sits there: the configuration, else the TUI not in the background."""
+        if self._attended is not None:
+            return self._attended
+        registered = self._registrations.sessions.get(session)
+        if registered is not None and registered.kind == "bg":
+            return False
+        return None if entrypoint is None else entrypoint == "cli"
+
+
+def default_root() -> str:
+    """Where Claude Code keeps its files unless told otherwise."""
+    return os.environ.get("CLAUDE_CONFIG_DIR") or str(Path.home() / ".claude")
+
+
+def _readable(what: str, folder: Path) -> Finding:
+    try:
+        count = sum(1 for _ in folder.iterdir())
+    except FileNotFoundError:
+        return Finding(what, ok=False, detail=f"{folder} does not exist yet; it is looked for again")
+    except OSError as error:
+        return Finding(what, ok=False, detail=f"{folder}: {error.strerror}")
+    return Finding(what, ok=True, detail=f"{folder}: {count} entries")

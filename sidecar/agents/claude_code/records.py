@@ -1,0 +1,157 @@
+"""The fields of Claude Code's transcript records that say what it does; nothing else is decoded.
+
+Content is never materialised: texts stay undecoded bytes, of which at most a known prefix is
+compared. Fields are declared as loosely as they are written: their types differ by version.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+NOTHING: Final = Raw(b"")
+
+
+class Usage(Struct):
+    """Tokens of one message; every line of the message repeats the full figures."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+
+
+class Block(Struct):
+    """One content block."""
+
+    type: str = ""
+    id: str | None = None
+    name: str | None = None
+    tool_use_id: str | None = None
+    text: Raw = NOTHING
+
+
+class Message(Struct):
+    """The model's or the user's message around the blocks."""
+
+    id: str | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    usage: Usage | None = None
+    content: Raw = NOTHING
+
+
+class Record(Struct, rename="camel"):
+    """One transcript line."""
+
+    type: str = ""
+    subtype: str | None = None
+    timestamp: str | float | None = None
+    session_id: str | None = None
+    uuid: str | None = None
+    cwd: str | None = None
+    version: str | None = None
+    entrypoint: str | None = None
+    agent_id: str | None = None
+    is_sidechain: bool | None = None
+    is_meta: bool | None = None
+    is_compact_summary: bool | None = None
+    is_api_error_message: bool | None = None
+    prompt_id: str | None = None
+    prompt_source: str | None = None
+    turn_origin: str | None = None
+    retry_in_ms: float | None = None
+    pending_background_agent_count: int | None = None
+    error: Raw = NOTHING
+    api_error: str | None = None
+    quota_limits: Raw = NOTHING
+    is_aborted_mid_stream: bool | None = None
+    tool_denial_kind: str | None = None
+    tool_use_result: Raw = NOTHING
+    message: Raw = NOTHING
+
+
+class ToolUseResult(Struct, rename="camel"):
+    """What tells a tool that went to the background from one that ended."""
+
+    is_async: bool | None = None
+    status: str | None = None
+
+
+class Quota(Struct, rename="camel"):
+    """When a reached usage limit resets, in epoch seconds."""
+
+    resets_at: float | None = None
+
+
+class ErrorDetail(Struct):
+    """Why a request is retried."""
+
+    status: int | None = None
+    connection: Raw = NOTHING
+
+
+_messages = msgspec.json.Decoder(Message)
+_blocks = msgspec.json.Decoder(list[Block])
+_results = msgspec.json.Decoder(ToolUseResult)
+_quotas = msgspec.json.Decoder(Quota)
+_errors = msgspec.json.Decoder(ErrorDetail)
+
+
+def message(record: Record) -> Message | None:
+    """The message; None where there is none or its shape is broken."""
+    try:
+        return _messages.decode(record.message)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+
+
+def blocks(body: Message) -> list[Block] | None:
+    """The content blocks; None where the content is a text or broken."""
+    try:
+        return _blocks.decode(body.content)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+
+
+def text_prefix(body: Message) -> bytes:
+    """The first bytes of the first text, as written in the file (JSON-escaped)."""
+    raw = bytes(memoryview(body.content)[:400])
+    if raw.startswith(b'"'):
+        return raw[1:]
+    first = next((b for b in blocks(body) or () if b.type == "text"), None)
+    return b"" if first is None else bytes(memoryview(first.text)[1:400])
+
+
+def went_to_background(record: Record) -> bool:
+    """Whether a tool result only says that an agent was launched."""
+    if not bytes(memoryview(record.tool_use_result)[:1]) == b"{":
+        return False
+    try:
+        result = _results.decode(record.tool_use_result)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return False
+    return bool(result.is_async) or result.status == "async_launched"
+
+
+def quota_reset(record: Record) -> float | None:
+    """The reset of the usage limit, where the record tells it as a number."""
+    try:
+        return _quotas.decode(record.quota_limits).resets_at
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+
+
+def retry_cause(record: Record) -> str:
+    """A closed set of words for why the provider's answer failed."""
+    try:
+        detail = _errors.decode(record.error)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return "other"
+    if bytes(memoryview(detail.connection)[:1]) == b"{":
+        return "connection"
+    return {429: "rate_limit", 529: "overloaded"}.get(
+        detail.status or 0, "server_error" if (detail.status or 0) >= 500 else "other"  # noqa: PLR2004
+    )

@@ -1,0 +1,227 @@
+"""`sessions/<pid>.json`: what each Claude Code process says of itself.
+
+Written in place, only at transitions: its age proves nothing. It stays behind, still `busy`, when
+the process is killed, and survives in a shared volume when a container restarts. The `.key` files
+beside it hold secrets and are never opened.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from sidecar import signals as g
+from sidecar.agent import Finding, SourceDown
+from sidecar.sources import process
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterable, Sequence
+
+    from sidecar.clock import Clock
+
+NAME: Final = re.compile(r"(?:pid-)?\d{1,10}\.json")
+LARGEST: Final = 64 << 10
+"""Bytes of one registration that are read; real ones have 700."""
+
+WORDS: Final[dict[str, g.Word]] = {
+    "busy": "busy",
+    "idle": "idle",
+    "waiting": "waiting",
+    "shell": "background",
+}
+
+
+class Registration(Struct, rename="camel", frozen=True):
+    """The fields of a registration that matter here; `name` is content and not read."""
+
+    pid: int
+    session_id: str
+    proc_start: str
+    started_at: float = 0.0
+    cwd: str | None = None
+    version: str | None = None
+    kind: str | None = None
+    entrypoint: str | None = None
+    pid_domain: str | None = None
+    parked_job_id: object = None
+    status: str | None = None
+    status_updated_at: float | None = None
+    waiting_for: str | None = None
+
+
+class Registrations:
+    """The source `registry`: registrations, and the processes they name."""
+
+    name = "registry"
+    every = 0.25
+    patience = 20.0
+    wake: asyncio.Event | None = None
+
+    def __init__(
+        self, folder: str, clock: Clock, ends: Callable[[str], Sequence[g.Observation]]
+    ) -> None:
+        """`ends` reads a session's transcript to its end, before the session is called gone."""
+        self.folder = folder
+        self.attended: bool | None = None
+        self.wants: Callable[[str], None] = _unwanted
+        """Told of every session that lives, whatever the age of its transcript."""
+        self._clock = clock
+        self._ends = ends
+        self._decode = msgspec.json.Decoder(Registration).decode
+        self._stats: dict[str, tuple[int, int, int]] = {}
+        self._read: dict[str, Registration] = {}
+        self._alive: dict[str, Registration] = {}
+        self._strange = 0
+        self._domain: str | None = None
+
+    @property
+    def sessions(self) -> dict[str, Registration]:
+        """The registrations that stand for a session that may live, by session."""
+        return {r.session_id: r for r in self._alive.values()}
+
+    def process(self, session: str) -> Registration | None:
+        """The registration of a session whose process is seen here and alive."""
+        found = self.sessions.get(session)
+        return found if found is not None and self._lives(found) else None
+
+    async def read(self) -> Sequence[g.Observation]:
+        """What changed in the folder and among the processes it names."""
+        return self.scan()
+
+    def scan(self) -> list[g.Observation]:
+        """The same, at once."""
+        now = self._clock.now()
+        found = self._files()
+        self._domain = _newest_domain(found.values())
+        out: list[g.Observation] = []
+        for name in [n for n in self._alive if n not in found]:
+            out += self._left(self._alive.pop(name), now, gone=False)
+        for name, new in found.items():
+            out += self._compare(name, new, now)
+        self._read = found
+        if out and self._strange:
+            out.append(g.Observation(out[0].session, g.Records(now, unknown=self._strange)))
+            self._strange = 0
+        return out
+
+    def probe(self) -> list[Finding]:
+        """What `check` says: are the processes visible, does one run without a transcript."""
+        found = []
+        for registered in self._files().values():
+            lives = self._lives(registered)
+            seen = {True: "alive", False: "gone", None: "its processes are not visible from here"}[lives]
+            what = f"session {registered.session_id}"
+            found.append(Finding(what, ok=lives is not False, detail=f"pid {registered.pid}: {seen}"))
+        return found
+
+    def _files(self) -> dict[str, Registration]:
+        found: dict[str, Registration] = {}
+        try:
+            with os.scandir(self.folder) as entries:
+                for entry in entries:
+                    if NAME.fullmatch(entry.name):
+                        registration = self._load(entry)
+                        if registration is not None:
+                            found[entry.name] = registration
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except OSError as error:
+            raise SourceDown(f"{self.folder}: {error.strerror}") from error
+        return found
+
+    def _load(self, entry: os.DirEntry[str]) -> Registration | None:
+        """One file; a half-written or foreign one keeps what was read before."""
+        before = self._read.get(entry.name)
+        try:
+            stat = entry.stat(follow_symlinks=False)
+            stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            if before is not None and self._stats.get(entry.name) == stamp:
+                return before
+            with open(entry.path, "rb", opener=_no_wait) as file:  # noqa: PTH123 - opener is what counts
+                read = self._decode(file.read(LARGEST))
+        except (OSError, msgspec.MsgspecError):
+            return before
+        self._stats[entry.name] = stamp
+        return None if read.parked_job_id else read
+
+    def _lives(self, r: Registration) -> bool | None:
+        """Whether its process runs; None where its pids cannot be seen from here."""
+        if not process.same_namespace(r.pid_domain) or not r.proc_start.isdecimal():
+            return None
+        return process.alive(r.pid, int(r.proc_start))
+
+    def _stale(self, r: Registration) -> bool:
+        """Left behind by an earlier container: another pid namespace than the newest one's."""
+        return r.pid_domain is not None and r.pid_domain != self._domain
+
+    def _compare(self, name: str, new: Registration, now: float) -> list[g.Observation]:
+        old, lives = self._alive.get(name), self._lives(new)
+        out: list[g.Observation] = []
+        if old is not None and old.session_id != new.session_id:
+            out += self._left(self._alive.pop(name), now, gone=False)
+            old = None
+        if lives is False or (lives is None and self._stale(new)):
+            first = name not in self._read
+            if old is not None or (first and lives is False):
+                self._alive.pop(name, None)
+                out += self._left(new, now, gone=True)
+            return out
+        if old is None:
+            out += self._arrived(new, now, lives=bool(lives))
+        if old is None or (old.status, old.status_updated_at) != (new.status, new.status_updated_at):
+            out += self._status(new, now)
+        self._alive[name] = new
+        return out
+
+    def _arrived(self, r: Registration, now: float, *, lives: bool) -> list[g.Observation]:
+        started = min(now, self._clock.core(r.started_at / 1000)) if r.started_at else now
+        self.wants(r.session_id)
+        attended = self.attended
+        if attended is None:
+            attended = r.entrypoint == "cli" and r.kind != "bg"
+        signals: list[g.Signal] = [
+            g.SourceUp(started, "registry"),
+            g.Registered(started),
+            g.Described(started, None, r.version, attended),
+        ]
+        if lives:
+            signals.append(g.ProcessSeen(started, r.pid, started))
+        return [g.Observation(r.session_id, signal) for signal in signals]
+
+    def _status(self, r: Registration, now: float) -> list[g.Observation]:
+        if r.status is None:
+            return []
+        word = WORDS.get(r.status)
+        if word is None:
+            self._strange += 1
+            word = "busy"
+        since = now
+        if r.status_updated_at:
+            since = min(now, self._clock.core(r.status_updated_at / 1000))
+        waiting = r.waiting_for if word == "waiting" else None
+        return [g.Observation(r.session_id, g.Status(since, word, since, waiting))]
+
+    def _left(self, r: Registration, now: float, *, gone: bool) -> list[g.Observation]:
+        """The process or its registration is gone; what it wrote last is read before that counts."""
+        last = list(self._ends(r.session_id))
+        signal: g.Signal = g.ProcessGone(now) if gone else g.Unregistered(now)
+        return [*last, g.Observation(r.session_id, signal)]
+
+
+def _unwanted(_: str) -> None:
+    """Nobody asks."""
+
+
+def _newest_domain(found: Iterable[Registration]) -> str | None:
+    newest = max(found, key=lambda r: r.started_at, default=None)
+    return None if newest is None else newest.pid_domain
+
+
+def _no_wait(path: str, flags: int) -> int:
+    """A fifo planted under the name must not hang the reader."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)

@@ -1,0 +1,145 @@
+"""The source `transcript`: every session's file and its subagents' files, as they grow."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from sidecar import signals as g
+from sidecar.agent import SourceDown
+from sidecar.agents.claude_code.transcript import Transcript
+from sidecar.sources.folder import Folder
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Sequence
+
+    from sidecar.clock import Clock
+    from sidecar.sources.tail import Read
+
+SHAPES: Final = ("projects/*/*.jsonl", "projects/*/*/subagents/agent-*.jsonl")
+
+POLL: Final = 0.2
+"""Seconds between two looks at files that grew lately: a fifth of the finest bound's slack."""
+
+
+class Transcripts:
+    """Follows the files below one configuration folder."""
+
+    name = "transcript"
+    patience = 30.0
+    wake: asyncio.Event | None = None
+
+    def __init__(self, root: str, clock: Clock, attends: Callable[[str, str | None], bool | None]) -> None:
+        self.root = root
+        self._clock = clock
+        self._attends = attends
+        self._folder = Folder(root, SHAPES)
+        self._decoders: dict[str, Transcript] = {}
+        self._behind: set[str] = set()
+        self._lost: set[str] = set()
+        self._wanted: set[str] = set()
+        self._paths: set[str] = set()
+
+    @property
+    def every(self) -> float:
+        """At once while there is more to read."""
+        return 0.0 if self._folder.pending else POLL
+
+    async def read(self) -> Sequence[g.Observation]:
+        """New records of all files, a bounded amount."""
+        return self.scan()
+
+    def scan(self) -> list[g.Observation]:
+        """The same, at once."""
+        out: list[g.Observation] = []
+        now = self._clock.now()
+        changes = self._folder.scan(self._clock.wall(now))
+        if changes is not None:
+            self._check(changes.unreadable)
+            self._paths |= {found.path for found in changes.new}
+            for old, new in changes.moved:
+                self._paths = self._paths - {old} | {new}
+                if old in self._decoders:
+                    self._decoders[new] = self._decoders.pop(old)
+            for path in changes.vanished:
+                out += self._vanished(path, now)
+            self._wake()
+        for path, read in self._folder.read():
+            out += self._fed(path, read, now)
+        return out
+
+    def want(self, session: str) -> None:
+        """A session lives, whatever the age of its file: read it."""
+        self._wanted.add(session)
+
+    def is_subagent(self, session: str) -> bool:
+        """Whether the session lives inside another."""
+        return any(d.subagent and d.session == session for d in self._decoders.values())
+
+    def ends(self, session: str) -> list[g.Observation]:
+        """Read a session's file to its end now."""
+        out: list[g.Observation] = []
+        now = self._clock.now()
+        for path, decoder in list(self._decoders.items()):
+            tail = self._folder.tails.get(path)
+            if decoder.session != session or tail is None:
+                continue
+            read = tail.poll()
+            out += self._fed(path, read, now)
+            while read.behind:
+                read = tail.poll()
+                out += self._fed(path, read, now)
+        return out
+
+    def cwds(self) -> dict[str, str]:
+        """The newest session of each working directory, by directory."""
+        newest: dict[str, tuple[float, str]] = {}
+        for decoder in self._decoders.values():
+            if decoder.cwd and decoder.session and not decoder.subagent:
+                mine = (decoder.stamp or 0.0, decoder.session)
+                newest[decoder.cwd] = max(mine, newest.get(decoder.cwd, mine))
+        return {cwd: session for cwd, (_, session) in newest.items()}
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._folder.close()
+
+    def _wake(self) -> None:
+        for path in self._paths - self._decoders.keys():
+            parts = PurePath(path)
+            if parts.stem in self._wanted or parts.parts[-3] in self._wanted:
+                self._folder.wake(path)
+
+    def _check(self, unreadable: dict[str, str]) -> None:
+        for path, why in unreadable.items():
+            if path in (self.root, f"{self.root}/projects"):
+                raise SourceDown(f"{path}: {why}")
+
+    def _fed(self, path: str, read: Read, now: float) -> list[g.Observation]:
+        decoder = self._decoders.get(path)
+        if decoder is None:
+            decoder = Transcript(PurePath(path).stem, self._clock, self._attends)
+            self._decoders[path] = decoder
+        out = decoder.feed(read.lines, None if read.history else now, read.oversized)
+        session = decoder.session
+        if session is None:
+            return out
+        if (read.behind > 0) != (path in self._behind):
+            (self._behind.add if read.behind else self._behind.discard)(path)
+            at = out[0].signal.at if out and read.behind else now
+            out.insert(0 if read.behind else len(out), g.Observation(session, g.CatchingUp(at, read.behind > 0)))
+        if read.event in ("vanished", "denied", "error"):
+            out += self._vanished(path, now)
+        elif path in self._lost and read.lines:
+            self._lost.discard(path)
+            out.append(g.Observation(session, g.SourceUp(now, "transcript", "record")))
+        return out
+
+    def _vanished(self, path: str, now: float) -> list[g.Observation]:
+        self._paths.discard(path)
+        decoder = self._decoders.get(path)
+        if decoder is None or decoder.session is None or path in self._lost:
+            return []
+        self._lost.add(path)
+        return [g.Observation(decoder.session, g.SourceLost(now, "transcript"))]

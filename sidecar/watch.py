@@ -1,0 +1,303 @@
+"""The loop: a task per source and one ticker. Signals in, changes out; nothing else runs here.
+
+Each source is read at its own pace and its reads are stamped, so that a hung one can be told from
+a quiet one. The ticker settles and judges; when it comes late itself (the sidecar was frozen,
+suspended, starved), every bound is extended by that and every source is read once more before
+anything is judged: our own blindness is not an agent's silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Struct
+
+from sidecar import signals as g
+from sidecar.agent import SourceDown
+from sidecar.fleet import Fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from sidecar.agent import Agent, Source
+    from sidecar.clock import Clock
+    from sidecar.limits import Rules
+    from sidecar.session import Session
+
+log = logging.getLogger("sidecar.watch")
+
+BEAT: Final = 1.0
+"""Seconds between two ticks at most: what loop lag and lateness are measured by."""
+
+SHORTEST: Final = 0.001
+"""The shortest pause between two ticks, in seconds: a deadline a rounding error away is no reason
+to spin."""
+
+LATE: Final = 2.0
+"""A tick that comes this much too late means that the observer did not run, not that it was busy."""
+
+FIRST_LOOK: Final = 5.0
+"""How long the first reads are waited for, so that sources that know one session merge by time."""
+
+RETRY: Final = 30.0
+"""The longest pause before a source that cannot be read is tried again."""
+
+
+class Doing(Protocol):
+    """Whoever carries verdicts out."""
+
+    def carry_out(self, session: Session, judged: g.Judged) -> None:
+        """Act on a verdict, or say why not; returns at once."""
+
+    def recall(self, session: Session) -> Iterable[g.Signal]:
+        """What the journal knows of the session's turn."""
+
+    def resume(self, session: Session) -> None:
+        """Take up the verification of an act that a restart cut short."""
+
+    def tick(self, now: float) -> None:
+        """Take up what a brake held."""
+
+
+class State(Struct):
+    """How a source fares."""
+
+    agent: str
+    source: str
+    every: float
+    patience: float
+    up: bool = True
+    last_read: float | None = None
+    """Core time of the last read that succeeded."""
+    beat: float | None = None
+    """Core time of the last read that ended, well or not."""
+    reading_since: float | None = None
+    failures: int = 0
+    why: str | None = None
+
+    def stale(self, now: float) -> bool:
+        """Whether the worker hangs: a read that does not end, or a pause that does not."""
+        if self.reading_since is not None:
+            return now - self.reading_since > self.patience
+        return self.beat is not None and now - self.beat > max(self.every, RETRY) + self.patience
+
+
+class Settings(Struct, frozen=True):
+    """What the watch takes from the configuration."""
+
+    rules: Mapping[str, Rules]
+    luck: Callable[[], float]
+
+
+class Watch:
+    """Watches agents until it is cancelled."""
+
+    def __init__(self, agents: Sequence[Agent], settings: Settings, clock: Clock) -> None:
+        self.clock = clock
+        self.agents = {agent.name: agent for agent in agents}
+        self.settings = settings
+        self.doing: Doing | None = None
+        self.started = clock.now()
+        self.fleet = Fleet(self, told_from=self.started)
+        self.states = {
+            (agent.name, source.name): State(agent.name, source.name, source.every, source.patience)
+            for agent in agents
+            for source in agent.sources
+        }
+        self._locks = {key: asyncio.Lock() for key in self.states}
+        self.lag = 0.0
+        self.ticked_at = self.started
+        self.ready = False
+        self._due = asyncio.Event()
+        self._skew = clock.wall(0.0)
+
+    # What the fleet asks.
+
+    def rules(self, session: Session) -> Rules:
+        """The limits of the session's agent."""
+        return self.settings.rules[session.agent]
+
+    def alone(self, session: Session) -> bool:
+        """Whether the session's own turn can be ended."""
+        return session.parent is None or self.agents[session.agent].can(session.id).interrupt
+
+    def luck(self) -> float:
+        """A session's share of the jitter."""
+        return self.settings.luck()
+
+    def decide(self, session: Session, judged: g.Judged) -> None:
+        """Hand a verdict to whoever acts."""
+        if self.doing is not None:
+            self.doing.carry_out(session, judged)
+
+    def opened(self, session: Session) -> Iterable[g.Signal]:
+        """What was decided about the session before a restart."""
+        return () if self.doing is None else self.doing.recall(session)
+
+    # What acting and telling ask.
+
+    def sessions(self) -> list[Session]:
+        """The sessions that are shown."""
+        return self.fleet.live()
+
+    def session(self, agent: str, session_id: str) -> Session | None:
+        """A shown session."""
+        found = self.fleet.get(agent, session_id)
+        return None if found is None or found.dormant else found
+
+    def fold(self, session: Session, signal: g.Signal) -> None:
+        """The one writer, for the outcomes of our own acts."""
+        self.fleet.fold(session, signal)
+        self._due.set()
+
+    async def refresh(self, session: Session) -> None:
+        """Re-read what can be re-read of a session and its subagents, through the one fold."""
+        agent = self.agents[session.agent]
+        found = list(await agent.look(session.id))
+        for child in session.children:
+            found += await agent.look(child)
+        self.fleet.observe(session.agent, found, self.clock.now())
+
+    def stale(self) -> list[str]:
+        """The workers that hang; empty where all is well. Never depends on an agent's state."""
+        now = self.clock.now()
+        hung = [f"{s.agent}/{s.source}" for s in self.states.values() if s.stale(now)]
+        if now - self.ticked_at > BEAT + LATE + FIRST_LOOK:
+            hung.append("ticker")
+        return hung
+
+    # The loop.
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        await self._first_look()
+        self.ready = True
+        async with asyncio.TaskGroup() as tasks:
+            for agent in self.agents.values():
+                for source in agent.sources:
+                    tasks.create_task(self._follow(agent, source), name=f"{agent.name}/{source.name}")
+            tasks.create_task(self._tick(), name="ticker")
+
+    async def _first_look(self) -> None:
+        """Read everything once, and merge by time: a status must not overtake the history."""
+        for agent in self.agents.values():
+            reads = [self._read(agent, source) for source in agent.sources]
+            done, late = await asyncio.wait(
+                [asyncio.ensure_future(read) for read in reads] or [_nothing()], timeout=FIRST_LOOK
+            )
+            for task in late:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            found = [observation for task in done for observation in task.result()]
+            self.fleet.observe(agent.name, found, self.clock.now())
+        self.ticked_at = self.clock.now()
+
+    async def _follow(self, agent: Agent, source: Source) -> None:
+        state = self.states[agent.name, source.name]
+        while True:
+            await self._pause(source, state)
+            found = await self._read(agent, source)
+            if found:
+                self.fleet.observe(agent.name, found, self.clock.now())
+                self._due.set()
+
+    async def _pause(self, source: Source, state: State) -> None:
+        pause = source.every
+        if state.failures:
+            pause = min(RETRY, max(source.every, 0.5) * 2 ** min(state.failures, 6))
+        if source.wake is None:
+            await asyncio.sleep(pause)
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(source.wake.wait(), pause or None)
+        source.wake.clear()
+
+    async def _read(self, agent: Agent, source: Source) -> Sequence[g.Observation]:
+        state = self.states[agent.name, source.name]
+        async with self._locks[agent.name, source.name]:
+            return await self._read_alone(agent, source, state)
+
+    async def _read_alone(self, agent: Agent, source: Source, state: State) -> Sequence[g.Observation]:
+        state.reading_since = self.clock.now()
+        try:
+            found = await source.read()
+        except SourceDown as down:
+            self._lost(state, str(down))
+            return ()
+        except Exception as error:
+            # One broken source must not stop the others; its name and place are told, no content.
+            log.exception("source %s/%s: %s", agent.name, source.name, type(error).__name__)
+            self._lost(state, type(error).__name__)
+            return ()
+        finally:
+            state.beat, state.reading_since = self.clock.now(), None
+        state.last_read = state.beat
+        state.failures = 0
+        if not state.up:
+            self._regained(state)
+        return found
+
+    def _lost(self, state: State, why: str) -> None:
+        state.failures += 1
+        state.up, state.why = False, why
+        now = self.clock.now()
+        for session in self.fleet.known(state.agent):
+            if session.sources.get(state.source):
+                self.fleet.fold(session, g.SourceLost(now, state.source))
+
+    def _regained(self, state: State) -> None:
+        state.up, state.why = True, None
+        now = self.clock.now()
+        for session in self.fleet.known(state.agent):
+            if session.sources.get(state.source) is False:
+                self.fleet.fold(session, g.SourceUp(now, state.source))
+
+    async def _tick(self) -> None:
+        due = self.clock.now()
+        while True:
+            pause = min(BEAT, max(SHORTEST, due - self.clock.now()))
+            planned = self.clock.now() + pause
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._due.wait(), pause)
+                planned = self.clock.now()
+            self._due.clear()
+            await asyncio.sleep(0)  # let what arrived together be judged together
+            now = self.clock.now()
+            self.lag = max(0.0, now - planned)
+            if self.lag > LATE or self._stepped():
+                await self._catch_up(self.lag)
+                now = self.clock.now()
+            due = self.fleet.tick(now)
+            if self.doing is not None:
+                self.doing.tick(now)
+            self.ticked_at = now
+
+    def _stepped(self) -> bool:
+        """Whether the wall clock and ours moved apart: a suspend, or a step of the wall clock."""
+        skew = self.clock.wall(0.0)
+        moved, self._skew = abs(skew - self._skew) > LATE, skew
+        return moved
+
+    async def _catch_up(self, by: float) -> None:
+        """We did not run: extend every bound by that, and look again before anything is judged."""
+        now = self.clock.now()
+        for session in self.fleet.live():
+            self.fleet.fold(session, g.Late(now, by))
+        for agent in self.agents.values():
+            reads = [asyncio.ensure_future(self._read(agent, s)) for s in agent.sources]
+            if reads:
+                done, _ = await asyncio.wait(reads, timeout=FIRST_LOOK)
+                found = [observation for task in done for observation in task.result()]
+                self.fleet.observe(agent.name, found, self.clock.now())
+        self.fleet.due(self.clock.now())
+
+
+def _nothing() -> asyncio.Future[Sequence[g.Observation]]:
+    """A read that is done: `asyncio.wait` refuses an empty list."""
+    future: asyncio.Future[Sequence[g.Observation]] = asyncio.get_running_loop().create_future()
+    future.set_result(())
+    return future
