@@ -1,0 +1,1 @@
+"""An observability sidecar for AI agents: it bounds their turns by silence."""

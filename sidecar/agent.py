@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct
 
+from sidecar.signals import Action
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
-    from sidecar.signals import Action, Observation
+    from sidecar.signals import Observation
 
 
 class SourceDown(Exception):  # noqa: N818 - it says what happened; no caller has erred
@@ -24,12 +26,21 @@ class SourceDown(Exception):  # noqa: N818 - it says what happened; no caller ha
 class Source(Protocol):
     """One place where an agent can be observed: its transcripts, its status files, an endpoint."""
 
-    name: str
-    every: float
-    """Seconds between two reads; a set `wake` brings the next one forward."""
-    patience: float
-    """Seconds one read may take before the sidecar calls itself unhealthy."""
-    wake: asyncio.Event | None
+    @property
+    def name(self) -> str:
+        """What it is called in metrics and findings."""
+
+    @property
+    def every(self) -> float:
+        """Seconds between two reads; a set `wake` brings the next one forward."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds one read may take before the sidecar calls itself unhealthy."""
+
+    @property
+    def wake(self) -> asyncio.Event | None:
+        """Set when there is something to read; None: only time tells."""
 
     async def read(self) -> Sequence[Observation]:
         """What was seen since the last read. Raises SourceDown."""
@@ -72,10 +83,17 @@ class Finding(Struct, frozen=True):
 class Agent(Protocol):
     """An adapter for one configured agent."""
 
-    name: str
-    """The `agent` label: the configured name, by default the preset's or the kind's."""
-    kind: str
-    sources: Sequence[Source]
+    @property
+    def name(self) -> str:
+        """The `agent` label: the configured name, by default the preset's or the kind's."""
+
+    @property
+    def kind(self) -> str:
+        """Which adapter it is."""
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        """Where it can be observed."""
 
     async def look(self, session: str) -> Sequence[Observation]:
         """Re-read all that can be re-read of one session, right before an act."""

@@ -6,12 +6,9 @@ Times are core seconds; nothing here carries content.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from sidecar.session import Turn, Verdict
+from sidecar.session import Turn, Verdict
 
 
 class Change(Struct, frozen=True):

@@ -16,7 +16,7 @@ from sidecar.policy import interval, judge, lapsed
 from sidecar.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from sidecar.limits import Rules
 
@@ -50,6 +50,9 @@ class Law(Protocol):
 
     def opened(self, session: Session) -> Iterable[g.Signal]:
         """What is known from before about a session first seen: verdicts and acts of its turn."""
+
+    def woken(self, session: Session) -> None:
+        """What was known is folded: an act that a restart cut short can be taken up."""
 
 
 class Fleet:
@@ -165,14 +168,17 @@ class Fleet:
         self._tell(session, held)
         for signal in self._law.opened(session):
             self.fold(session, signal)
+        self._law.woken(session)
 
     def _tell(self, session: Session, changed: list[c.Change]) -> None:
-        fresh = [change for change in changed if change.at >= self._told_from]
-        if session.dormant:
-            held = self._held.setdefault((session.agent, session.id), [])
-            held += fresh
-            return
-        for change in fresh:
+        held = self._held.setdefault((session.agent, session.id), []) if session.dormant else None
+        for change in changed:
+            if change.at < self._told_from:
+                continue
+            # What became of an act is told of a session that this very act has ended, too.
+            if held is not None and not isinstance(change, c.ActEnded):
+                held.append(change)
+                continue
             for listener in self.listeners:
                 listener(session, change)
 

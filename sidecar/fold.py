@@ -278,7 +278,7 @@ def _warned(s: Session, x: g.Warned, out: Out) -> None:
 
 
 def _judged(s: Session, x: g.Judged, out: Out) -> None:
-    verdict = Verdict(x.at, x.turn, x.bound, x.key, x.action, x.evidence, x.reason)
+    verdict = Verdict(x.at, x.turn, x.bound, x.key, x.action, x.evidence, x.reason, progress_at=s.progress_at)
     s.judged.add(x.key)
     s.interrupted = s.interrupted or x.action == "interrupt"
     s.verdicts = [*s.verdicts[1 - KEPT_VERDICTS :], verdict]
@@ -297,12 +297,14 @@ def _acted(s: Session, x: g.Acted, out: Out) -> None:
     for verdict in reversed(s.verdicts):
         if (verdict.turn, verdict.bound, verdict.key) == (x.turn, x.bound, x.key):
             verdict.outcome = x.outcome
+            if x.outcome == "superseded" and s.progress_at != verdict.progress_at:
+                _release(s, verdict)
             break
     turn = s.turn if s.turn is not None and s.turn.id == x.turn else None
     out.append(c.ActEnded(x.at, x.action, x.outcome, x.bound, turn or s.last))
     if turn is None:
         return
-    if x.outcome == "ineffective":
+    if x.outcome == "ineffective" and (s.progress_at is None or s.progress_at <= x.at):
         turn.ending = "spent"
     elif x.outcome != "effective":
         turn.ending = ""
@@ -312,10 +314,20 @@ def _acted(s: Session, x: g.Acted, out: Out) -> None:
         close_turn(s, turn, _last_progress(s, turn), "abandoned", out)
 
 
+def _release(s: Session, verdict: Verdict) -> None:
+    """The turn moved while it was looked at again: if it hangs once more, that is another verdict."""
+    s.judged.discard(verdict.key)
+    s.warned.discard(verdict.key)
+    if verdict.action == "interrupt" and not (s.turn is not None and s.turn.ending):
+        s.interrupted = False
+
+
 def _closed(s: Session, x: g.Closed, out: Out) -> None:
     _settle(s, out)
     leave(s, x.at, "closed", out)
     s.closed, s.closed_at = x.why, x.at
+    s.registered_at = s.process = s.status = s.wait = s.rss = s.cpu = None
+    s.background = 0
     out.append(c.SessionClosed(x.at, x.why))
 
 

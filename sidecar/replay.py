@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 Shown = dict[str, Any]
 
-ENDING: Final = frozenset(
-    ("waiting", "compacting", "delegated", "tool", "retrying", "model", "turn", "busy")
-)
+ENDING: Final = frozenset(("waiting", "compacting", "delegated", "tool", "retrying", "model", "turn", "busy"))
 """The bounds that end turns. Those of attended sessions count too: a history is mostly attended,
 and it is what one chooses bounds from before nobody watches."""
 
@@ -49,6 +47,9 @@ class _Law:
 
     def opened(self, _: Session) -> Sequence[g.Signal]:
         return ()
+
+    def woken(self, _: Session) -> None:
+        return
 
     def decide(self, session: Session, judged: g.Judged) -> None:
         if self.fleet is not None:

@@ -92,6 +92,8 @@ class Verdict(Struct):
     reason: str
     outcome: ActOutcome | None = None
     recovered: bool = False
+    progress_at: float | None = None
+    """The progress that was judged."""
 
 
 class Report(Struct, frozen=True):
@@ -274,7 +276,7 @@ def _no_turn(session: Session) -> Phase:
     return "idle"
 
 
-def phase(session: Session) -> Phase:
+def phase(session: Session) -> Phase:  # noqa: PLR0911 - a list of rules, read from the top
     """The one phase the session is in: the first that holds, strongest evidence first."""
     if session.sources and not any(session.sources.values()):
         return "unknown"

@@ -6,11 +6,13 @@ and are called by nothing else.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sidecar import changes as c
 from sidecar.session import Phase, Session, Turn, phase, waiting_for
-from sidecar.signals import Outcome
+
+if TYPE_CHECKING:
+    from sidecar.signals import Outcome
 
 Out = list[c.Change]
 
@@ -29,6 +31,7 @@ def move(s: Session, at: float, out: Out) -> None:
 
 
 def leave(s: Session, at: float, into: Phase | str, out: Out) -> None:
+    """Tell the phase that ends and add it to its turn; the one that holds now begins."""
     at = max(at, s.phase_since)
     if s.phase_turn is not None:
         spent = s.phase_turn.phase_seconds
@@ -40,6 +43,7 @@ def leave(s: Session, at: float, into: Phase | str, out: Out) -> None:
 
 
 def open_turn(s: Session, turn: str, started: float, out: Out) -> None:
+    """Begin a turn with a clean slate: what was said of the last one may be said again."""
     s.turn = Turn(turn, started, model=s.model)
     s.judged.clear()
     s.warned.clear()

@@ -35,7 +35,7 @@ def _turn(s: Session, turn: Turn, clock: Clock, now: float) -> Shown:
 
 
 def _bound(s: Session, rules: Rules, now: float) -> Shown | None:
-    running = bound(s, rules)
+    running = None if s.dormant else bound(s, rules)
     if running is None:
         return None
     return {
@@ -61,8 +61,7 @@ def view(s: Session, rules: Rules, clock: Clock, now: float) -> Shown:
         "status": s.status.word if s.status else None,
         "waiting_for": waiting_for(s),
         "open_tools": [
-            {"call": call, "tool": t.tool, "since": iso(clock.wall(t.since))}
-            for call, t in s.tools.items()
+            {"call": call, "tool": t.tool, "since": iso(clock.wall(t.since))} for call, t in s.tools.items()
         ],
         "turn": None if turn is None else _turn(s, turn, clock, now),
         "bound": _bound(s, rules, now),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -18,13 +19,13 @@ from msgspec import Struct
 from sidecar import signals as g
 from sidecar.agent import SourceDown
 from sidecar.fleet import Fleet
+from sidecar.limits import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from sidecar.agent import Agent, Source
     from sidecar.clock import Clock
-    from sidecar.limits import Rules
     from sidecar.session import Session
 
 log = logging.getLogger("sidecar.watch")
@@ -136,6 +137,11 @@ class Watch:
     def opened(self, session: Session) -> Iterable[g.Signal]:
         """What was decided about the session before a restart."""
         return () if self.doing is None else self.doing.recall(session)
+
+    def woken(self, session: Session) -> None:
+        """Have an act that a restart cut short taken up."""
+        if self.doing is not None:
+            self.doing.resume(session)
 
     # What acting and telling ask.
 

@@ -31,8 +31,14 @@ def signals(case: Path) -> list[str]:
     for session, signal in observed:
         fields = msgspec.structs.asdict(signal)
         at = fields.pop("at") - start
-        told = {name: _relative(name, value, start) for name, value in fields.items() if value not in (None, 0, "")}
-        lines.append(f"{at:9.3f} {session[:13]} {type(signal).__name__} {json.dumps(told) if told else ''}".rstrip())
+        told = {
+            name: _relative(name, value, start)
+            for name, value in fields.items()
+            if value not in (None, 0, "")
+        }
+        lines.append(
+            f"{at:9.3f} {session[:13]} {type(signal).__name__} {json.dumps(told) if told else ''}".rstrip()
+        )
     return lines
 
 

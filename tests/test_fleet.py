@@ -10,7 +10,6 @@ from sidecar import changes as c
 from sidecar import fleet as fleets
 from sidecar import signals as g
 from sidecar.fleet import Fleet
-from sidecar.limits import Rules
 from tests.stories import HOUR, MIN, RULES, block, end, prompt, status, tool, up
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from sidecar.limits import Rules
     from sidecar.session import Session
 
 
@@ -28,6 +28,7 @@ class Law:
         self.limits = rules
         self.decided: list[tuple[str, str, str]] = []
         self.known: list[g.Signal] = []
+        self.resumed: list[str] = []
 
     def rules(self, _: Session) -> Rules:
         return self.limits
@@ -40,6 +41,9 @@ class Law:
 
     def decide(self, session: Session, judged: g.Judged) -> None:
         self.decided.append((session.id, judged.bound, judged.action))
+
+    def woken(self, session: Session) -> None:
+        self.resumed.append(session.id)
 
     def opened(self, _: Session) -> Iterable[g.Signal]:
         return self.known
@@ -88,7 +92,9 @@ def test_what_was_over_long_ago_is_dormant_and_wakes_on_growth() -> None:
     assert world.told == []
     world.see(10 * HOUR + 5, prompt(10 * HOUR + 5, "t2"))
     assert world.shown() == ["s1"]
-    assert world.kinds() == ["SessionOpened", "TurnOpened", "PhaseLeft"], "finished turns of the past are not new"
+    assert world.kinds() == ["SessionOpened", "TurnOpened", "PhaseLeft"], (
+        "finished turns of the past are not new"
+    )
     assert world.get().turns["completed"] == 1
 
 
@@ -261,6 +267,7 @@ def test_what_is_known_from_before_is_folded_when_the_session_is_first_shown() -
     assert world.law.decided == [], "once per turn, across restarts"
     assert [v.outcome for v in world.get().verdicts] == ["ineffective"]
     assert world.kinds() == ["SessionOpened"], "and it is not told again"
+    assert world.law.resumed == ["s1"]
 
 
 def test_sessions_that_slept_longest_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,3 +287,13 @@ def test_known_are_the_sessions_of_that_agent() -> None:
     world.see(0, up(0), prompt(0))
     assert [s.id for s in world.fleet.known("claude-code")] == ["s1"]
     assert world.fleet.known("codex") == []
+
+
+def test_a_session_that_ended_stays_closed_when_it_is_looked_at_again_and_its_acts_outcome_is_told() -> None:
+    world = World()
+    world.see(3, up(1), g.Registered(0), g.ProcessSeen(0, 7, 0), prompt(1), end(3), status(3, "idle"))
+    world.see(4, g.Unregistered(4))
+    world.see(5, g.Presence(5))
+    assert world.shown() == []
+    world.fleet.fold(world.get(), g.Acted(6, "reap", "t1", "idle", "effective", "idle"))
+    assert world.kinds()[-2:] == ["SessionClosed", "ActEnded"]

@@ -10,7 +10,21 @@ from sidecar import signals as g
 from sidecar.fold import fold
 from sidecar.policy import judge
 from sidecar.session import KEPT_VERDICTS, OUTCOMES, Session, phase
-from tests.stories import RULES, block, delta, end, of, prompt, result, status, story, told, tool, up, verdicts
+from tests.stories import (
+    RULES,
+    block,
+    delta,
+    end,
+    of,
+    prompt,
+    result,
+    status,
+    story,
+    told,
+    tool,
+    up,
+    verdicts,
+)
 
 
 def outcome(*signals: g.Signal) -> tuple[str | None, float | None]:
@@ -23,7 +37,9 @@ def sent(at: float, turn: str | None = "t1") -> g.Intended:
     return g.Intended(at, "interrupt", turn, "model", "silence")
 
 
-def acted(at: float, what: g.ActOutcome, bound: g.BoundName = "model", action: g.Action = "interrupt") -> g.Acted:
+def acted(
+    at: float, what: g.ActOutcome, bound: g.BoundName = "model", action: g.Action = "interrupt"
+) -> g.Acted:
     return g.Acted(at, action, "t1", bound, what, bound)
 
 
@@ -68,12 +84,16 @@ def test_a_turn_that_we_ended_is_stalled_whatever_it_says() -> None:
 
 
 def test_a_refused_interrupt_leaves_the_turn_its_own_end() -> None:
-    for refused in ("failed", "superseded", "unsupported", "held"):
-        assert outcome(up(), prompt(1), sent(4), acted(5, refused), end(6)) == ("completed", 6)  # type: ignore[arg-type]
+    refusals: tuple[g.ActOutcome, ...] = ("failed", "superseded", "unsupported", "held")
+    for refused in refusals:
+        assert outcome(up(), prompt(1), sent(4), acted(5, refused), end(6)) == ("completed", 6)
 
 
 def test_an_interrupt_without_effect_still_ends_the_turn_if_it_comes_late() -> None:
-    assert outcome(up(), prompt(1), sent(4), acted(34, "ineffective"), end(40, "interrupted")) == ("stalled", 40)
+    assert outcome(up(), prompt(1), sent(4), acted(34, "ineffective"), end(40, "interrupted")) == (
+        "stalled",
+        40,
+    )
 
 
 def test_but_not_a_turn_that_went_on_to_work() -> None:
@@ -92,7 +112,9 @@ def test_the_echo_of_our_own_act_is_not_progress() -> None:
 
 
 def test_a_reported_death_ends_the_turn_and_stays_gone() -> None:
-    session, changes = told(up(), prompt(1), block(2), g.ProcessGone(7), acted(8, "reported", "gone", "report"))
+    session, changes = told(
+        up(), prompt(1), block(2), g.ProcessGone(7), acted(8, "reported", "gone", "report")
+    )
     assert session.last is not None
     assert (session.last.outcome, session.last.ended_at, session.phase) == ("died", 7, "gone")
     assert [x.turn.outcome for x in of(changes, c.TurnClosed)] == ["died"]
@@ -126,7 +148,9 @@ def test_a_pending_end_is_taken_when_the_process_ends() -> None:
 def test_a_death_is_told_once_whoever_tells_it() -> None:
     session = story(up(), g.Registered(0), prompt(1), g.ProcessGone(7), g.Unregistered(8))
     assert session.gone_at == 7
-    session = story(up(), prompt(1), g.ProcessGone(7), acted(7, "reported", "gone", "report"), g.Unregistered(9))
+    session = story(
+        up(), prompt(1), g.ProcessGone(7), acted(7, "reported", "gone", "report"), g.Unregistered(9)
+    )
     assert session.closed is None
 
 
@@ -160,7 +184,12 @@ def test_the_time_between_turns_is_no_gap() -> None:
 def test_phases_are_told_without_a_hole_and_add_up_to_the_turn() -> None:
     session, changes = told(up(), prompt(1), tool(3), result(10), block(12), end(12))
     left = [(x.phase, x.since, x.at, x.into) for x in of(changes, c.PhaseLeft)]
-    assert left == [("idle", 0, 1, "model"), ("model", 1, 3, "tool"), ("tool", 3, 10, "model"), ("model", 10, 12, "idle")]
+    assert left == [
+        ("idle", 0, 1, "model"),
+        ("model", 1, 3, "tool"),
+        ("tool", 3, 10, "model"),
+        ("model", 10, 12, "idle"),
+    ]
     assert session.last is not None
     assert session.last.phase_seconds == {"model": 4.0, "tool": 7.0}
 
@@ -211,17 +240,28 @@ def test_records_retries_and_sources_are_told() -> None:
         "progress": 1, "presence": 2, "unknown": 3, "malformed": 4, "oversized": 5,
     }  # fmt: skip
     assert of(changes, c.RetrySeen)[0].cause == "overloaded"
-    assert [(x.source, x.up) for x in of(changes, c.SourceChanged)] == [("transcript", False), ("transcript", True)]
+    assert [(x.source, x.up) for x in of(changes, c.SourceChanged)] == [
+        ("transcript", False),
+        ("transcript", True),
+    ]
 
 
 def test_a_source_that_was_never_up_cannot_be_lost_and_a_loss_is_told_once() -> None:
-    session, changes = told(up(), g.SourceLost(1, "host"), g.SourceLost(2, "transcript"), g.SourceLost(3, "transcript"))
+    session, changes = told(
+        up(), g.SourceLost(1, "host"), g.SourceLost(2, "transcript"), g.SourceLost(3, "transcript")
+    )
     assert len(of(changes, c.SourceChanged)) == 1
     assert "host" not in session.sources
 
 
 def test_a_status_is_told_when_it_changes() -> None:
-    _, changes = told(status(1, "busy"), status(2, "busy"), status(3, "waiting", "a"), status(4, "waiting", "b"), status(5, None))
+    _, changes = told(
+        status(1, "busy"),
+        status(2, "busy"),
+        status(3, "waiting", "a"),
+        status(4, "waiting", "b"),
+        status(5, None),
+    )
     told_words = [(x.word, x.waiting_for) for x in of(changes, c.StatusChanged)]
     assert told_words == [("busy", None), ("waiting", "a"), ("waiting", "b"), (None, None)]
     _, changes = told(status(1, None))
@@ -270,8 +310,8 @@ def test_a_subagent_that_goes_on_is_not_stuck() -> None:
     moved = g.ChildMoved(3, "a", running=True, progress=3)
     stuck = story(up(), moved, g.ChildStuck(5, "a", "silence"))
     assert stuck.children["a"].stuck == "silence"
-    fold(stuck, g.ChildMoved(6, "a", running=True, progress=6))
-    assert stuck.children["a"].stuck is None
+    on = story(up(), moved, g.ChildStuck(5, "a", "silence"), g.ChildMoved(6, "a", running=True, progress=6))
+    assert on.children["a"].stuck is None
     assert story(g.ChildStuck(5, "b", "silence")).children["b"].running
 
 
@@ -315,7 +355,9 @@ def test_the_next_turn_is_not_the_recovery_of_the_last() -> None:
 
 def test_the_reason_is_told_when_it_is_intended() -> None:
     _, changes = told(up(), prompt(1), sent(4))
-    assert [(x.action, x.reason, x.bound) for x in of(changes, c.ActIntended)] == [("interrupt", "silence", "model")]
+    assert [(x.action, x.reason, x.bound) for x in of(changes, c.ActIntended)] == [
+        ("interrupt", "silence", "model")
+    ]
 
 
 def test_the_start_of_a_turn_may_be_stamped_before_it_is_seen() -> None:
@@ -378,7 +420,9 @@ WORKS = (g.TurnStarted, g.Progress, g.ToolStarted, g.ToolEnded, g.ChildMoved)
 
 
 @given(st.lists(st.one_of(SOME, SOME, SOME, ENDS), max_size=60))
-def test_no_order_of_signals_raises_and_the_phase_is_always_the_one_that_holds(signals: list[g.Signal]) -> None:
+def test_no_order_of_signals_raises_and_the_phase_is_always_the_one_that_holds(
+    signals: list[g.Signal],
+) -> None:
     session = Session("claude-code", "s1", 0.0)
     ended = 0
     for signal in signals:
@@ -395,7 +439,7 @@ def test_no_order_of_signals_raises_and_the_phase_is_always_the_one_that_holds(s
 
 
 @given(st.lists(SOME, max_size=60), st.booleans())
-def test_one_interrupt_a_turn_whatever_happens(signals: list[g.Signal], attended: bool) -> None:  # noqa: FBT001
+def test_one_interrupt_a_turn_whatever_happens(signals: list[g.Signal], attended: bool) -> None:
     session = Session("claude-code", "s1", 0.0, attended=attended)
     interrupts: dict[str, int] = {}
     now = 0.0
@@ -423,3 +467,34 @@ def test_silence_never_shrinks_without_progress(signals: list[g.Signal]) -> None
         else:
             assert session.progress_at is not None
             assert before is None or session.progress_at >= before
+
+
+def test_a_turn_that_moved_while_it_was_looked_at_may_trip_again() -> None:
+    session = story(up(), prompt(0))
+    assert verdicts(session, 2700) == [("model", "interrupt")]
+    for signal in (block(2701), acted(2702, "superseded")):
+        fold(session, signal)
+    assert verdicts(session, 2701 + 2699) == []
+    assert verdicts(session, 2701 + 2700) == [("model", "interrupt")]
+
+
+def test_one_that_did_not_move_is_not_judged_twice() -> None:
+    session = story(up(), prompt(0))
+    assert verdicts(session, 2700) == [("model", "interrupt")]
+    fold(session, acted(2702, "superseded"))
+    assert verdicts(session, 9000) == []
+
+
+def test_one_whose_interrupt_was_sent_is_not_interrupted_again() -> None:
+    session = story(up(), prompt(0))
+    verdicts(session, 2700)
+    for signal in (sent(2701), block(2701.5), acted(2702, "superseded")):
+        fold(session, signal)
+    assert verdicts(session, 9000) == [("model", "report")]
+
+
+def test_an_interrupt_known_to_be_without_effect_before_the_turn_went_on_marks_nothing() -> None:
+    assert outcome(up(), prompt(1), sent(4), block(50), acted(34, "ineffective"), end(60)) == (
+        "completed",
+        60,
+    )

@@ -174,7 +174,9 @@ def test_a_subagent_that_is_stuck_no_more(says: str, last: g.Signal) -> None:
 
 
 def test_tool_patterns_an_exact_name_before_a_pattern_and_a_long_one_before_a_short() -> None:
-    rules = replace(RULES, tool={"mcp__*": Limit(30.0), "mcp__git__*": Limit(20.0), "mcp__git__push": Limit(10.0)})
+    rules = replace(
+        RULES, tool={"mcp__*": Limit(30.0), "mcp__git__*": Limit(20.0), "mcp__git__push": Limit(10.0)}
+    )
     assert tool_limit("mcp__git__push", rules) == ("mcp__git__push", Limit(10.0))
     assert tool_limit("mcp__git__pull", rules) == ("mcp__git__*", Limit(20.0))
     assert tool_limit("mcp__web", rules) == ("mcp__*", Limit(30.0))
@@ -186,7 +188,9 @@ def test_an_mcp_tool_trips_where_a_pattern_bounds_it_beside_one_that_has_no_boun
     calls = [tool(1), tool(2, "mcp__x", "c2"), tool(3, "Edit", "c3")]
     session = story(up(), prompt(0), *calls)
     assert verdicts(session, 3 + 15 * MIN, rules) == [("tool", "report")]
-    assert session.verdicts[-1].reason.startswith("no progress for 15m00s while in the tool Edit; perhaps waiting")
+    assert session.verdicts[-1].reason.startswith(
+        "no progress for 15m00s while in the tool Edit; perhaps waiting"
+    )
     assert verdicts(session, 3 + 30 * MIN, rules) == [("tool", "interrupt")]
     assert session.verdicts[-1].reason == (
         "no progress for 30m00s while in the tool mcp__x, limit 30m00s (transcript; no status)"

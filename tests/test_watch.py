@@ -195,7 +195,7 @@ async def test_a_lost_source_is_told_to_its_sessions_and_regained() -> None:
     await asyncio.sleep(1.5)
     session = watch.session("claude-code", "s1")
     assert session is not None
-    assert session.phase == "unknown"
+    assert str(session.phase) == "unknown"
     state = watch.states["claude-code", "transcript"]
     assert (state.up, state.why) == (False, "gone")
     await task
@@ -327,7 +327,9 @@ async def test_who_can_be_ended_alone_is_the_agents_to_say() -> None:
 
 async def test_what_the_journal_knows_is_folded_and_a_dormant_session_is_not_shown() -> None:
     source = Script()
-    source.script = [saw(up(0), prompt(0)) + saw(up(-9e4), prompt(-9e4), g.TurnEnded(-9e4, "completed"), session="old")]
+    source.script = [
+        saw(up(0), prompt(0)) + saw(up(-9e4), prompt(-9e4), g.TurnEnded(-9e4, "completed"), session="old")
+    ]
     watch = watching(Box(source))
     watch.doing = doer = Doer()
     doer.known = [g.Judged(-1, "model", "model", "interrupt", "transcript", "r", "t1")]

@@ -1,0 +1,1 @@
+"""Adapters: one for each kind of agent; none knows another."""

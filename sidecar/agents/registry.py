@@ -1,17 +1,22 @@
-"""The agents that can be watched, by kind: a literal table, one line each."""
+"""The agents that can be watched, by kind: a literal table, one entry each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct
 
-from sidecar.agents.claude_code import recording as claude_code
+from sidecar.agent import Agent
+from sidecar.agents.claude_code import adapter as claude_code
+from sidecar.agents.claude_code.recording import Recording as ClaudeCodeRecording
+from sidecar.clock import Clock
+from sidecar.control import exec as exec_control
+from sidecar.control import host as host_control
+from sidecar.control import signal as signal_control
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     from sidecar.signals import Observation
 
 
@@ -22,13 +27,67 @@ class Recording(Protocol):
         """Everything recorded, in file order per file; times are the records' own."""
 
 
-class Kind(Struct, frozen=True):
-    """An agent kind: how its recordings are read."""
+class Entry(Protocol):
+    """A configured agent, as `config` gives it."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The `agent` label."""
+
+    @property
+    def settings(self) -> Any:  # noqa: ANN401 - each kind's own
+        """The kind's own settings."""
+
+    @property
+    def attended(self) -> bool | None:
+        """Whether somebody sits there; None: as the adapter sees it."""
+
+    @property
+    def control(self) -> Any:  # noqa: ANN401 - a kind and its settings
+        """The configured control; None: none."""
+
+
+class Kind(Struct, frozen=True):
+    """An agent kind: its settings, how it is watched, and how its recordings are read."""
+
+    settings: type[Struct]
+    control_kinds: Mapping[str, type[Struct]]
+    build: Callable[[Any, Clock], Agent]
+    """From its entry and the clock, the adapter."""
     recording: Callable[[Sequence[Path]], Recording]
+    presets: Mapping[str, Mapping[str, Any]] = {}
+    found: Callable[[], bool] = bool
+    """Whether this machine has such an agent where it keeps its files by default."""
+
+
+CONTROLS: Final[dict[str, type[Struct]]] = {
+    "host": host_control.Settings,
+    "signal": signal_control.Settings,
+    "exec": exec_control.Settings,
+}
+
+
+def _claude_code(entry: Entry, clock: Clock) -> Agent:
+    agent = claude_code.ClaudeCode(entry.name, entry.settings, clock, attended=entry.attended)
+    control = entry.control
+    if control is None:
+        return agent
+    if control.kind == "host":
+        agent.hosted(host_control.HostControl(control.settings, clock))
+    elif control.kind == "signal":
+        agent.control = signal_control.SignalControl(control.settings, agent.process)
+    else:
+        agent.control = exec_control.ExecControl(control.settings, agent.process)
+    return agent
 
 
 KINDS: Final[dict[str, Kind]] = {
-    "claude-code": Kind("claude-code", claude_code.Recording),
+    "claude-code": Kind(
+        claude_code.Settings,
+        CONTROLS,
+        _claude_code,
+        ClaudeCodeRecording,
+        {"claude-remote-control": {}},
+        lambda: Path(claude_code.default_root()).is_dir(),
+    ),
 }

@@ -1,0 +1,1 @@
+"""The demonstration: an agent that hangs, and a sidecar that ends its turn."""

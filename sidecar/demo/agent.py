@@ -45,11 +45,16 @@ class Files:
         self.registration.parent.mkdir(mode=0o700, exist_ok=True)
         self._started = int(time.time() * 1000)
 
-    def write(self, kind: str, **fields: Any) -> None:
+    def write(self, kind: str, **fields: object) -> None:
         """Append one record."""
-        record = {"type": kind, "timestamp": now(), "sessionId": self.session, "version": VERSION}
+        record: Record = {"type": kind, "timestamp": now(), "sessionId": self.session, "version": VERSION}
         if kind in ("user", "assistant"):
-            record |= {"uuid": str(uuid.uuid4()), "isSidechain": False, "entrypoint": "sdk-cli", "cwd": os.getcwd()}
+            record |= {
+                "uuid": str(uuid.uuid4()),
+                "isSidechain": False,
+                "entrypoint": "sdk-cli",
+                "cwd": str(Path.cwd()),
+            }
         with self.transcript.open("a") as file:
             file.write(json.dumps(record | fields) + "\n")
 
@@ -60,13 +65,13 @@ class Files:
         told = {
             "pid": os.getpid(),
             "sessionId": self.session,
-            "cwd": os.getcwd(),
+            "cwd": str(Path.cwd()),
             "startedAt": self._started,
             "procStart": start,
             "version": VERSION,
             "kind": "interactive",
             "entrypoint": "sdk-cli",
-            "pidDomain": f"linux:demo:{os.readlink('/proc/self/ns/pid')}",
+            "pidDomain": f"linux:demo:{Path('/proc/self/ns/pid').readlink()}",
             "status": status,
             "updatedAt": stamp,
             "statusUpdatedAt": stamp,
@@ -86,9 +91,10 @@ class Demo:
         self.turn: asyncio.Task[None] | None = None
         self.prompt = ""
 
-    def say(self, kind: str, **fields: Any) -> None:
+    def say(self, kind: str, **fields: object) -> None:
         """A line of stream-json on stdout."""
-        print(json.dumps({"type": kind, "session_id": self.files.session} | fields), flush=True)
+        sys.stdout.write(json.dumps({"type": kind, "session_id": self.files.session} | fields) + "\n")
+        sys.stdout.flush()
 
     def status(self, word: str) -> None:
         """Idle or busy, in the registration and, where asked for, on stdout."""
@@ -101,7 +107,7 @@ class Demo:
         reader = asyncio.StreamReader(limit=1 << 20)
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        self.say("system", subtype="init", model=MODEL, cwd=os.getcwd())
+        self.say("system", subtype="init", model=MODEL, cwd=str(Path.cwd()))
         self.status("idle")
         async for line in reader:
             message = json.loads(line)
@@ -169,7 +175,9 @@ class Demo:
         self.block({"type": "tool_use", "id": call, "name": "Bash", "input": {"command": "make"}}, "tool_use")
         await asyncio.sleep(seconds)
         result = [{"type": "tool_result", "tool_use_id": call, "content": "ok"}]
-        self.files.write("user", promptId=self.prompt, message={"role": "user", "content": result}, toolUseResult={})
+        self.files.write(
+            "user", promptId=self.prompt, message={"role": "user", "content": result}, toolUseResult={}
+        )
 
     def block(self, block: Record, stop: str) -> None:
         """A finished content block: a line in the transcript, a message on stdout."""

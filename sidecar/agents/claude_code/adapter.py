@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from sidecar.agent import Answer, Can, Finding
+from sidecar.agents.claude_code.hosts import Hosts
 from sidecar.agents.claude_code.processes import Processes
 from sidecar.agents.claude_code.registrations import Registrations
 from sidecar.agents.claude_code.transcripts import Transcripts
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sidecar.agent import Order, Source
     from sidecar.clock import Clock
     from sidecar.control import Control
+    from sidecar.control.host import HostControl
     from sidecar.signals import Observation
 
 PROGRAMS: Final = ("claude", "claude-code")
@@ -48,12 +50,20 @@ class ClaudeCode:
         self.root = settings.config_dir or default_root()
         self.control: Control | None = None
         self._attended = attended
+        self._clock = clock
+        self._hosts: Hosts | None = None
         self._transcripts = Transcripts(self.root, clock, self._attends)
         self._registrations = Registrations(f"{self.root}/sessions", clock, self._transcripts.ends)
         self._registrations.attended = attended
         self._registrations.wants = self._transcripts.want
         self._processes = Processes(PROGRAMS, clock, self._registrations, self._transcripts.cwds)
         self.sources: list[Source] = [self._registrations, self._transcripts, self._processes]
+
+    def hosted(self, control: HostControl) -> None:
+        """Let hosts end turns, and see what they see."""
+        self.control = control
+        self._hosts = Hosts(control, self._clock, lambda session: session in self._registrations.sessions)
+        self.sources.append(self._hosts)
 
     def process(self, session: str) -> Process | None:
         """The session's process, where it is seen."""
@@ -99,6 +109,8 @@ class ClaudeCode:
     async def close(self) -> None:
         """Let go of files and connections."""
         self._transcripts.close()
+        if self._hosts is not None:
+            await self._hosts.close()
         if self.control is not None:
             await self.control.close()
 

@@ -127,7 +127,7 @@ def text_prefix(body: Message) -> bytes:
 
 def went_to_background(record: Record) -> bool:
     """Whether a tool result only says that an agent was launched."""
-    if not bytes(memoryview(record.tool_use_result)[:1]) == b"{":
+    if bytes(memoryview(record.tool_use_result)[:1]) != b"{":
         return False
     try:
         result = _results.decode(record.tool_use_result)
@@ -153,5 +153,6 @@ def retry_cause(record: Record) -> str:
     if bytes(memoryview(detail.connection)[:1]) == b"{":
         return "connection"
     return {429: "rate_limit", 529: "overloaded"}.get(
-        detail.status or 0, "server_error" if (detail.status or 0) >= 500 else "other"  # noqa: PLR2004
+        detail.status or 0,
+        "server_error" if (detail.status or 0) >= 500 else "other",  # noqa: PLR2004
     )

@@ -62,9 +62,7 @@ class Registrations:
     patience = 20.0
     wake: asyncio.Event | None = None
 
-    def __init__(
-        self, folder: str, clock: Clock, ends: Callable[[str], Sequence[g.Observation]]
-    ) -> None:
+    def __init__(self, folder: str, clock: Clock, ends: Callable[[str], Sequence[g.Observation]]) -> None:
         """`ends` reads a session's transcript to its end, before the session is called gone."""
         self.folder = folder
         self.attended: bool | None = None
@@ -142,7 +140,7 @@ class Registrations:
             stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if before is not None and self._stats.get(entry.name) == stamp:
                 return before
-            with open(entry.path, "rb", opener=_no_wait) as file:  # noqa: PTH123 - opener is what counts
+            with open(entry.path, "rb", opener=_no_wait) as file:
                 read = self._decode(file.read(LARGEST))
         except (OSError, msgspec.MsgspecError):
             return before

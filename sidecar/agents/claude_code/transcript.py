@@ -38,14 +38,37 @@ REMEMBERED: Final = 65_536
 
 PRESENCE: Final = frozenset(
     (
-        "agent-name ai-title api-request api-request-blob api-request-shape atis-latch attachment "
-        "bridge-session cost-state custom-title file-history-snapshot last-prompt mode "
-        "permission-mode pr-link progress queue-operation relocated summary tag tools-used "
-        "worktree-state"
-    ).split()
+        "agent-name",
+        "ai-title",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "atis-latch",
+        "attachment",
+        "bridge-session",
+        "cost-state",
+        "custom-title",
+        "file-history-snapshot",
+        "last-prompt",
+        "mode",
+        "permission-mode",
+        "pr-link",
+        "progress",
+        "queue-operation",
+        "relocated",
+        "summary",
+        "tag",
+        "tools-used",
+        "worktree-state",
+    )
 )
 SYSTEM_PRESENCE: Final = frozenset(
-    "informational local_command microcompact_boundary stop_hook_summary".split()
+    (
+        "informational",
+        "local_command",
+        "microcompact_boundary",
+        "stop_hook_summary",
+    )
 )
 DELEGATES: Final = frozenset(("Agent", "Task"))
 
@@ -87,11 +110,8 @@ class Transcript:
         self._sources_named = False
         self._counts = dict.fromkeys(("progress", "presence", "unknown", "malformed"), 0)
 
-    def feed(
-        self, lines: Iterable[bytes], arrival: float | None, oversized: int = 0
-    ) -> list[g.Observation]:
-        """The signals of these lines. `arrival` None: they lay there before and count at their
-        own stamps."""
+    def feed(self, lines: Iterable[bytes], arrival: float | None, oversized: int = 0) -> list[g.Observation]:
+        """The signals of these lines. `arrival` None: they lay there before, their stamps count."""
         out: list[g.Observation] = []
         for line in lines:
             decoded = self._records.decode(line)
@@ -233,9 +253,7 @@ class Transcript:
         self._sources_named = self._sources_named or x.prompt_source is not None
         return bool(x.prompt_source or x.is_sidechain or not self._sources_named)
 
-    def _tool_results(
-        self, x: r.Record, results: list[r.Block], session: str, at: float
-    ) -> list[g.Signal]:
+    def _tool_results(self, x: r.Record, results: list[r.Block], session: str, at: float) -> list[g.Signal]:
         signals: list[g.Signal] = []
         for block in results:
             call = block.tool_use_id or ""

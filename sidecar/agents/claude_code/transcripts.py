@@ -128,7 +128,9 @@ class Transcripts:
         if (read.behind > 0) != (path in self._behind):
             (self._behind.add if read.behind else self._behind.discard)(path)
             at = out[0].signal.at if out and read.behind else now
-            out.insert(0 if read.behind else len(out), g.Observation(session, g.CatchingUp(at, read.behind > 0)))
+            out.insert(
+                0 if read.behind else len(out), g.Observation(session, g.CatchingUp(at, read.behind > 0))
+            )
         if read.event in ("vanished", "denied", "error"):
             out += self._vanished(path, now)
         elif path in self._lost and read.lines:

@@ -6,10 +6,12 @@ import json
 import os
 import uuid
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sidecar.sources.process import pid_namespace, start_ticks
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 WALL = 1_800_000_000.0
 """The wall clock of the tests, in epoch seconds."""
@@ -28,7 +30,9 @@ class Home:
     def session(self, name: str | None = None, folder: str = "-work") -> Script:
         return Script(self, name or str(uuid.uuid4()), folder)
 
-    def register(self, script: Script, pid: int | None = None, name: str | None = None, **fields: Any) -> Path:
+    def register(
+        self, script: Script, pid: int | None = None, name: str | None = None, **fields: Any
+    ) -> Path:
         pid = os.getpid() if pid is None else pid
         folder = self.root / "sessions"
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +77,11 @@ class Script:
         return self.raw(json.dumps(record | self.extra | fields).encode() + b"\n")
 
     def prompt(self, ago: float = 0.0, text: str = "do it", **fields: Any) -> Script:
-        told = {"promptId": str(uuid.uuid4()), "promptSource": "sdk", "message": {"role": "user", "content": text}}
+        told = {
+            "promptId": str(uuid.uuid4()),
+            "promptSource": "sdk",
+            "message": {"role": "user", "content": text},
+        }
         return self.record("user", ago, **(told | fields))
 
     def says(self, ago: float = 0.0, stop: str = "end_turn", model: str = "opus", **fields: Any) -> Script:

@@ -42,8 +42,8 @@ class Room:
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    yield Room(tmp_path / "claude")
+def room(tmp_path: Path) -> Room:
+    return Room(tmp_path / "claude")
 
 
 async def test_a_folder_that_appears_later_is_found(room: Room) -> None:
@@ -56,7 +56,9 @@ async def test_a_folder_that_appears_later_is_found(room: Room) -> None:
 async def test_the_file_a_session_grows_into_is_followed(room: Room) -> None:
     script = room.home.session().prompt(50)
     first = await room.read()
-    assert [s.at for _, s in first if isinstance(s, g.TurnStarted)] == [50], "what lay there counts at its stamp"
+    assert [s.at for _, s in first if isinstance(s, g.TurnStarted)] == [50], (
+        "what lay there counts at its stamp"
+    )
     script.says(-3, stop="tool_use")
     room.now += 3
     assert [s.at for _, s in await room.read() if isinstance(s, g.Progress)] == [103]
@@ -71,7 +73,9 @@ async def test_a_file_of_long_ago_costs_a_stat_until_it_grows_or_its_session_liv
     room.home.register(wanted)
     room.now += 3
     await room.read("registry")
-    assert {o.session for o in await room.read("transcript") if isinstance(o.signal, g.TurnStarted)} == {wanted.id}
+    assert {o.session for o in await room.read("transcript") if isinstance(o.signal, g.TurnStarted)} == {
+        wanted.id
+    }
     asleep.prompt(0, promptId="new")
     room.now += 3
     grown = [*await room.read("transcript"), *await room.read("transcript")]
@@ -94,7 +98,9 @@ async def test_a_deleted_file_is_a_lost_source_and_regained_when_it_is_back(room
     assert (await room.kinds())[-1] == "SourceUp"
 
 
-async def test_a_folder_that_cannot_be_read_is_a_lost_source(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_folder_that_cannot_be_read_is_a_lost_source(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
     room.home.session().prompt(5)
     real = os.scandir
 
@@ -120,7 +126,9 @@ async def test_a_large_file_is_not_judged_before_it_is_read(room: Room) -> None:
     while transcript.every == 0.0:
         seen += [signal for _, signal in await transcript.read()]
     assert not [s for s in seen if isinstance(s, g.CatchingUp)][-1].behind
-    assert sum(isinstance(s, g.Progress) for s in seen) + sum(isinstance(s, g.Progress) for _, s in told) == 60
+    assert (
+        sum(isinstance(s, g.Progress) for s in seen) + sum(isinstance(s, g.Progress) for _, s in told) == 60
+    )
 
 
 async def test_a_look_reads_the_file_to_its_end_and_every_registration(room: Room) -> None:
@@ -227,7 +235,9 @@ async def test_a_process_that_never_registers_is_a_session_that_starts(
     assert room.agent.process(f"pid-{program.pid}") is None
 
 
-async def test_a_process_just_started_is_given_time_to_register(room: Room, program: subprocess.Popen[bytes]) -> None:
+async def test_a_process_just_started_is_given_time_to_register(
+    room: Room, program: subprocess.Popen[bytes]
+) -> None:
     assert program.poll() is None
     assert await room.read("process") == []
 

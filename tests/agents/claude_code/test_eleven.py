@@ -57,7 +57,9 @@ class Eleven:
         script.record("ai-title", None, uuid=None).record("mode", None, uuid=None)
 
     def g(self) -> None:
-        script = self._live("G", "busy", 60).prompt(60).raw(b'{"type":"assistant\xff\n').says(3, stop="tool_use")
+        script = (
+            self._live("G", "busy", 60).prompt(60).raw(b'{"type":"assistant\xff\n').says(3, stop="tool_use")
+        )
         script.raw(b'{"type":"assist')
 
     def h(self) -> None:
@@ -74,7 +76,9 @@ class Eleven:
     def j(self) -> None:
         script = self._live("J", "busy", 11 * MIN).prompt(11 * MIN)
         for minute in range(10, 0, -1):
-            script.record("system", minute * MIN, subtype="api_error", retryInMs=60_000, error={"status": 529})
+            script.record(
+                "system", minute * MIN, subtype="api_error", retryInMs=60_000, error={"status": 529}
+            )
 
     def k(self) -> None:
         self._live("K", "shell", HOUR).prompt(HOUR + 60).says(HOUR)

@@ -40,7 +40,9 @@ class Desk:
         self.ended.append(session)
         return [g.Observation(session, g.TurnEnded(self.now, "completed"))]
 
-    def register(self, script: Script | None = None, pid: int | None = None, name: str | None = None, **fields: Any) -> Path:
+    def register(
+        self, script: Script | None = None, pid: int | None = None, name: str | None = None, **fields: Any
+    ) -> Path:
         return self.home.register(script or self.script, pid, name, **fields)
 
     def read(self) -> list[g.Signal]:
@@ -97,7 +99,14 @@ def test_one_without_a_status_is_a_registration_without_a_word(desk: Desk) -> No
 
 
 @pytest.mark.parametrize(
-    ("written", "word"), [("busy", "busy"), ("idle", "idle"), ("waiting", "waiting"), ("shell", "background"), ("brand-new", "busy")]
+    ("written", "word"),
+    [
+        ("busy", "busy"),
+        ("idle", "idle"),
+        ("waiting", "waiting"),
+        ("shell", "background"),
+        ("brand-new", "busy"),
+    ],
 )
 def test_the_words_in_the_wild(desk: Desk, written: str, word: str) -> None:
     desk.register(status=written)
@@ -168,7 +177,9 @@ def test_another_session_in_the_same_process_ends_the_one_before(desk: Desk) -> 
     ]
 
 
-def test_a_killed_process_is_gone_though_its_registration_stays(desk: Desk, child: subprocess.Popen[bytes]) -> None:
+def test_a_killed_process_is_gone_though_its_registration_stays(
+    desk: Desk, child: subprocess.Popen[bytes]
+) -> None:
     desk.register(pid=child.pid, status="busy")
     assert "ProcessSeen" in desk.kinds()
     child.kill()
@@ -209,9 +220,13 @@ def test_a_stale_one_is_not_told_at_the_start(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "attended"),
-    [({"entrypoint": "cli"}, True), ({"entrypoint": "cli", "kind": "bg"}, False), ({"entrypoint": "sdk-py"}, False)],
+    [
+        ({"entrypoint": "cli"}, True),
+        ({"entrypoint": "cli", "kind": "bg"}, False),
+        ({"entrypoint": "sdk-py"}, False),
+    ],
 )
-def test_who_sits_there(desk: Desk, fields: dict[str, str], attended: bool) -> None:  # noqa: FBT001
+def test_who_sits_there(desk: Desk, fields: dict[str, Any], attended: bool) -> None:
     desk.register(**fields)
     assert [s.attended for s in desk.read() if isinstance(s, g.Described)] == [attended]
 

@@ -24,12 +24,21 @@ def line(kind: str, ago: float | None = 0.0, **fields: Any) -> bytes:
 
 
 def user(content: Any, ago: float = 0.0, **fields: Any) -> bytes:
-    return line("user", ago, **({"promptId": "p1", "promptSource": "sdk"} | fields), message={"content": content})
+    return line(
+        "user", ago, **({"promptId": "p1", "promptSource": "sdk"} | fields), message={"content": content}
+    )
 
 
-def assistant(*blocks: dict[str, Any], ago: float = 0.0, stop: str | None = "end_turn", **fields: Any) -> bytes:
+def assistant(
+    *blocks: dict[str, Any], ago: float = 0.0, stop: str | None = "end_turn", **fields: Any
+) -> bytes:
     message = {"id": fields.pop("id", "m1"), "model": fields.pop("model", "opus"), "content": list(blocks)}
-    usage = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2}
+    usage = {
+        "input_tokens": 10,
+        "output_tokens": 5,
+        "cache_read_input_tokens": 3,
+        "cache_creation_input_tokens": 2,
+    }
     return line("assistant", ago, message=message | {"stop_reason": stop, "usage": usage}, **fields)
 
 
@@ -173,7 +182,9 @@ def test_a_retry_without_a_time_has_none() -> None:
 
 def synthetic(text: str = "API Error", **fields: Any) -> bytes:
     block = {"type": "text", "text": text}
-    return assistant(block, model="<synthetic>", stop="stop_sequence", **({"isApiErrorMessage": True} | fields))
+    return assistant(
+        block, model="<synthetic>", stop="stop_sequence", **({"isApiErrorMessage": True} | fields)
+    )
 
 
 def test_the_harnesss_own_error_ends_the_turn_as_failed() -> None:
@@ -244,7 +255,19 @@ def test_the_clock_of_a_file_never_goes_back_and_the_unstamped_take_the_stamp_be
 
 
 def test_a_stamp_in_milliseconds_is_one() -> None:
-    assert works(line("user", None, timestamp=int((WALL - 1) * 1000), promptSource="sdk", promptId="p", message={"content": "x"}))[0].at == NOW - 1
+    assert (
+        works(
+            line(
+                "user",
+                None,
+                timestamp=int((WALL - 1) * 1000),
+                promptSource="sdk",
+                promptId="p",
+                message={"content": "x"},
+            )
+        )[0].at
+        == NOW - 1
+    )
 
 
 def test_a_record_told_twice_counts_once() -> None:
@@ -276,7 +299,10 @@ def test_a_subagents_file_is_a_session_of_its_own_that_its_first_prompt_opens() 
 
 
 def test_a_second_prompt_of_a_subagent_is_another_turn_though_it_names_the_same() -> None:
-    first, second = sub("user", promptId="p1", message={"content": "x"}), sub("user", promptId="p1", message={"content": "y"})
+    first, second = (
+        sub("user", promptId="p1", message={"content": "x"}),
+        sub("user", promptId="p1", message={"content": "y"}),
+    )
     started = [s for s in decode(first, second, stem="agent-a1") if isinstance(s, g.TurnStarted)]
     assert len({s.turn for s in started}) == 2
 

@@ -1,0 +1,103 @@
+"""What the commands print for people: ids, states and numbers in columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sidecar.policy import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sidecar.agent import Finding
+
+Shown = dict[str, Any]
+
+HEAD = ("AGENT", "SESSION", "PHASE", "SILENCE", "BOUND", "LEFT", "TURN", "LAST VERDICT")
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows in columns as wide as their widest cell."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "".join(line.rstrip() + "\n" for line in lines)
+
+
+def table(sessions: Sequence[Shown]) -> str:
+    """The sessions, those nearest to their bound first."""
+    if not sessions:
+        return "no sessions\n"
+    return columns([HEAD, *(_row(s) for s in sorted(sessions, key=_urgency))])
+
+
+def _urgency(s: Shown) -> float:
+    return float("inf") if s["bound"] is None else float(s["bound"]["remaining_seconds"])
+
+
+def _row(s: Shown) -> tuple[str, ...]:
+    bound, verdicts, turn = s["bound"], s["verdicts"], s["turn"]
+    phase = s["phase"] + (f" ({s['waiting_for']})" if s["waiting_for"] else "")
+    left = ""
+    if bound is not None:
+        left = duration(abs(bound["remaining_seconds"])) + (" over" if bound["remaining_seconds"] < 0 else "")
+    last = f"{verdicts[-1]['bound']}: {verdicts[-1]['outcome'] or 'pending'}" if verdicts else ""
+    return (
+        s["agent"],
+        s["session"],
+        phase,
+        duration(s["silence_seconds"]),
+        "" if bound is None else f"{bound['name']} {duration(bound['limit_seconds'])}",
+        left,
+        "" if turn is None else (turn["outcome"] or "open"),
+        last,
+    )
+
+
+def explained(s: Shown) -> str:
+    """One session: what it does, what runs, what was decided, what changed last."""
+    lines = [
+        f"{s['agent']} {s['session']}: {s['phase']} since {s['since']}",
+        f"silent for {duration(s['silence_seconds'])}",
+        f"evidence: {s['evidence']}, status {s['status'] or 'none'}, attended {str(s['attended']).lower()}",
+    ]
+    told = s.get("explain", s)
+    for name, up in told.get("sources", {}).items():
+        lines.append(f"source {name}: {'up' if up else 'lost'}")
+    lines += [f"open tool: {t['tool']} since {t['since']}" for t in s["open_tools"]]
+    for b in told.get("bounds", []):
+        state = "tripped" if b["tripped"] else f"{duration(b['remaining_seconds'])} left"
+        limit = duration(b["limit_seconds"])
+        lines.append(f"bound {b['name']}: {limit} from {b['since']}, then {b['action']}: {state}")
+    for v in s["verdicts"]:
+        lines.append(f"verdict {v['at']}: {v['action']} {v['outcome'] or 'pending'}: {v['reason']}")
+    for change in told.get("changes", []):
+        rest = " ".join(f"{key}={value}" for key, value in change.items() if key not in ("at", "change"))
+        lines.append(f"{change['at']} {change['change']} {rest}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def findings(found: Mapping[str, Sequence[Finding]]) -> str:
+    """What `check` found, agent by agent."""
+    lines = []
+    for agent, each in found.items():
+        lines.append(f"{agent}:")
+        lines += [f"  {'ok  ' if f.ok else 'no  '}{f.what}: {f.detail}" for f in each]
+    return "\n".join(lines) + "\n"
+
+
+def replayed(sessions: Sequence[Shown], summary: Shown) -> str:
+    """A replay: the sessions, the silences by phase, and what each bound would have ended."""
+    turns = ", ".join(f"{count} {name}" for name, count in summary["turns"].items() if count)
+    out = table(sessions) + f"\n{summary['sessions']} sessions; turns: {turns or 'none'}\n"
+    gaps = summary["silence_seconds"]
+    if gaps:
+        rows = [("SILENCE IN", "GAPS", "P50", "P99", "MAX")]
+        for phase, g in gaps.items():
+            rows.append((phase, str(g["count"]), *(duration(g[key]) for key in ("p50", "p99", "max"))))
+        out += "\n" + columns(rows)
+    for bound, told in summary["bounds"].items():
+        ended, back = len(told["would_end"]), len(told["recovered"])
+        out += f"\n{bound} would have ended {ended} turn(s); {back} went on by themselves (false kills)\n"
+    if not summary["bounds"]:
+        out += "\nno bound would have ended a turn\n"
+    return out

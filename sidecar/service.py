@@ -1,0 +1,245 @@
+"""The running sidecar: every part put together once, started, reloaded and stopped here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import signal
+import sys
+import time
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sidecar.act import Acts
+from sidecar.act import Settings as ActSettings
+from sidecar.agents.registry import KINDS
+from sidecar.board import Board
+from sidecar.clock import LiveClock
+from sidecar.journal import Journal
+from sidecar.server import Options, Server
+from sidecar.telemetry.targets import OtlpSettings
+from sidecar.telemetry.telemetry import Settings as TelemetrySettings
+from sidecar.telemetry.telemetry import Telemetry
+from sidecar.telemetry.watched import ControlState, Facts, SourceState
+from sidecar.watch import Settings as WatchSettings
+from sidecar.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TextIO
+
+    from sidecar.config import AgentConfig, Config
+    from sidecar.config.reload import Reload, Reloaded
+    from sidecar.limits import Rules
+    from sidecar.session import Session
+
+log = logging.getLogger("sidecar")
+
+DRAIN: Final = 1.5
+FLUSH: Final = 2.0
+"""Seconds at shutdown for acts under way and for the last push: together under the 5 s in which a
+terminated sidecar has to be gone."""
+
+POLL: Final = 2.0
+"""Seconds between two looks at the configuration file; a change has to be read twice."""
+
+
+def package_version() -> str:
+    """The version that is installed; `0` when run from a bare checkout."""
+    try:
+        return version("agent-sidecar")
+    except PackageNotFoundError:
+        return "0"
+
+
+def chosen(config: Config) -> tuple[AgentConfig, ...]:
+    """The agents to watch: those configured, else those found here, else all that could come."""
+    if config.agents is not None:
+        return config.agents
+    here = tuple(agent for kind, agent in config.found.items() if KINDS[kind].found())
+    return here or tuple(config.found.values())
+
+
+class Service:
+    """One sidecar."""
+
+    def __init__(self, config: Config, stream: TextIO, *, reload: Reload | None = None) -> None:
+        """Must be made inside the event loop: core time is the loop's."""
+        loop = asyncio.get_running_loop()
+        self.clock = LiveClock(loop.time, time.time)
+        self.config = config
+        self._reload = reload
+        self._reload_ok = True
+        entries = chosen(config)
+        agents = [KINDS[entry.kind].build(entry, self.clock) for entry in entries]
+        self._controls = {entry.name: entry.control.kind for entry in entries if entry.control is not None}
+        rules = {entry.name: entry.rules for entry in entries}
+        luck = random.Random().random  # noqa: S311 - jitter is no secret
+        self.watch = Watch(agents, WatchSettings(rules, luck), self.clock)
+        self._version = package_version()
+        journal = Journal(Path(config.settings.state_dir) / "journal.jsonl")
+        self.acts = Acts(self.watch, self.watch.agents, self.watch.rules, journal, acting(config))
+        self.watch.doing = self.acts
+        self.telemetry = Telemetry(self, stream, telling(config))
+        self.board = Board(self.watch, self.acts)
+        self.watch.fleet.listeners += [self.telemetry, self.acts, self.board]
+        options = Options(config.settings.listen, config.settings.allowed_hosts, config.settings.token_file)
+        self.server = Server(self.board, self, options, config.settings.scrape_listen)
+
+    # What telemetry reads.
+
+    def sessions(self) -> Iterable[Session]:
+        """The live sessions."""
+        return self.watch.sessions()
+
+    def rules(self, session: Session, /) -> Rules:
+        """The limits that hold for the session."""
+        return self.watch.rules(session)
+
+    def agents(self) -> Iterable[tuple[str, str]]:
+        """Names and kinds."""
+        return [(agent.name, agent.kind) for agent in self.watch.agents.values()]
+
+    def sources(self) -> Iterable[SourceState]:
+        """How every source fares."""
+        return [
+            SourceState(
+                s.agent, s.source, s.up, None if s.last_read is None else self.clock.wall(s.last_read)
+            )
+            for s in self.watch.states.values()
+        ]
+
+    def facts(self) -> Facts:
+        """The sidecar's own state."""
+        states = self.watch.states
+        controls = tuple(
+            ControlState(name, kind, states[name, kind].up if (name, kind) in states else True)
+            for name, kind in self._controls.items()
+        )
+        return Facts(
+            self._version,
+            self.config.settings.mode,
+            self.config.config_hash,
+            loop_lag=self.watch.lag,
+            reload_ok=self._reload_ok,
+            controls=controls,
+        )
+
+    # What the server asks.
+
+    def stale(self) -> Sequence[str]:
+        """The workers that hang."""
+        return self.watch.stale()
+
+    def unready(self) -> Sequence[str]:
+        """What has not come up yet."""
+        return () if self.watch.ready else ("the first look at the agents is not done",)
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """The metrics."""
+        return self.telemetry.render(accept)
+
+    # Its life.
+
+    async def run(self, stop: asyncio.Event, started: Callable[[], None] = lambda: None) -> None:
+        """Serve and watch until `stop` is set; raises ListenError where an address is taken."""
+        await self.server.start()
+        started()
+        working = [
+            asyncio.create_task(self.watch.run(), name="watch"),
+            asyncio.create_task(self._tell(), name="telling"),
+        ]
+        if self._reload is not None:
+            working.append(asyncio.create_task(self._follow(self._reload), name="configuration"))
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            done, _ = await asyncio.wait([*working, stopping], return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {stopping}:
+                task.result()
+        finally:
+            await self._shut(working, stopping)
+
+    async def _shut(self, working: Sequence[asyncio.Task[None]], stopping: asyncio.Task[bool]) -> None:
+        await self.acts.drain(DRAIN)
+        for task in (*working, stopping):
+            task.cancel()
+        await asyncio.gather(*working, stopping, return_exceptions=True)
+        await self.server.stop()
+        for agent in self.watch.agents.values():
+            await agent.close()
+        await asyncio.to_thread(self.telemetry.shutdown, FLUSH)
+
+    async def _tell(self) -> None:
+        """Speak of silences when they are due."""
+        while True:
+            due = self.telemetry.tick(self.clock.now())
+            await asyncio.sleep(1.0 if due is None else min(1.0, max(0.05, due - self.clock.now())))
+
+    async def _follow(self, reload: Reload) -> None:
+        """Take a changed configuration; a bad one leaves the old in force."""
+        asked = asyncio.Event()
+        with suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asked.wait(), POLL)
+            reloaded = reload.reload() if asked.is_set() else reload.poll()
+            asked.clear()
+            if reloaded is not None:
+                self._take(reloaded)
+
+    def _take(self, reloaded: Reloaded) -> None:
+        self._reload_ok = not reloaded.problems
+        for problem in reloaded.problems:
+            log.error("configuration not taken: %s", problem)
+        if reloaded.problems:
+            return
+        self.config = reloaded.config
+        rules = {entry.name: entry.rules for entry in chosen(reloaded.config)}
+        known = self.watch.settings.rules
+        kept = {name: rules.get(name, known[name]) for name in known}
+        self.watch.settings = WatchSettings(kept, self.watch.settings.luck)
+        self.acts.settings = acting(reloaded.config)
+        self.watch.fleet.due(self.clock.now())
+        waiting = [
+            *reloaded.waiting,
+            *(change.path for change in reloaded.changed if _of_agents(change.path)),
+        ]
+        log.info("configuration taken; from the next start: %s", ", ".join(waiting) or "nothing")
+
+
+def _of_agents(path: str) -> bool:
+    """A change of an agent's entry that is not one of its bounds."""
+    return path.startswith("agents.") and ".rules" not in path
+
+
+def acting(config: Config) -> ActSettings:
+    """How acts are carried out, by the configuration."""
+    told = config.settings.actions
+    return ActSettings(
+        config.settings.mode, told.escalate, told.grace, told.deadline, told.max, told.per, told.hold_file
+    )
+
+
+def telling(config: Config) -> TelemetrySettings:
+    """What is told, by the configuration."""
+    told = config.settings.telemetry
+    otlp = OtlpSettings()
+    if told.otlp is not None:
+        protocol = {"http": "http/protobuf", "grpc": "grpc", None: None}[told.otlp.protocol]
+        otlp = OtlpSettings(told.otlp.endpoint, protocol, told.otlp.traces, told.otlp.metrics, told.otlp.logs)  # type: ignore[arg-type]
+    after = told.liveness_after
+    return TelemetrySettings(
+        otlp,
+        float("inf") if after is None else after,
+        config.settings.metrics.per_session,
+        told.turn_progress,
+    )
+
+
+def lines(config: Config) -> TextIO:
+    """Where lifecycle lines go."""
+    return sys.stdout if config.settings.telemetry.lines else Path("/dev/null").open("w")

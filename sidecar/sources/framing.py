@@ -1,0 +1,95 @@
+r"""Cut a stream of bytes into lines, whatever pieces it arrives in.
+
+Lines end at ``\n`` and nowhere else: JSON strings may hold U+2028 and its kin unescaped, at which text-mode
+splitting breaks a record in two. A line without its newline is never given out, however long it waits: half
+a record is no record.
+"""
+
+from typing import Final
+
+# How much of the bytes before a place is kept to recognise the place again. Two records that agree in their
+# last 64 bytes at the same offset would have to share their closing usage counts, id and time stamp.
+ANCHOR: Final = 64
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+class Lines:
+    """One stream's line cutter; holds at most ``cap`` bytes of an unfinished line."""
+
+    __slots__ = ("_held", "_skipping", "anchor", "cap", "oversized", "pending", "start")
+
+    def __init__(self, cap: int) -> None:
+        self.cap = cap
+        self.oversized = 0
+        self.restart()
+
+    def restart(self, anchor: bytes = b"", *, start: bool = True) -> None:
+        """Begin at a line's first byte, at a file's ``start`` or behind ``anchor``."""
+        self.anchor = anchor  # the last bytes up to and including the last newline
+        self.start = start
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Forget the unfinished line; the next bytes begin again after the last newline."""
+        self.pending = 0  # bytes since the last newline, held or skipped
+        self._held = bytearray()
+        self._skipping = False
+
+    @property
+    def partial(self) -> int:
+        """Count the bytes kept of an unfinished line."""
+        return 0 if self._skipping else len(self._held)
+
+    @property
+    def echo(self) -> bytes:
+        """Give the last bytes since the last newline, to compare with the file."""
+        return bytes(self._held[-ANCHOR:])
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take the next bytes and give the lines they complete, blank ones and surrounding space left out."""
+        pieces = data.split(b"\n")
+        rest = pieces.pop()
+        if not pieces:
+            self._hold(rest)
+            return []
+        end = len(data) - len(rest)
+        near = data[max(0, end - ANCHOR) : end]
+        self.anchor = near if end >= ANCHOR else (self.anchor + self.echo + near)[-ANCHOR:]
+        if self.pending:
+            pieces[0] = self._finish(pieces[0])
+        if self.cap < len(data):  # otherwise no line that lies within the data can be too long
+            self._drop_long(pieces)
+        if self.start:
+            self.start = False
+            pieces[0] = pieces[0].removeprefix(_BOM)
+        self.pending = 0
+        self._hold(rest)
+        return [line for piece in pieces if (line := piece.strip())]
+
+    def _finish(self, piece: bytes) -> bytes:
+        """Complete the unfinished line; empty when it was given up or is too long by now."""
+        skipping, held = self._skipping, self._held
+        self._held, self._skipping = bytearray(), False
+        if skipping:
+            return b""
+        if len(held) + len(piece) > self.cap:
+            self.oversized += 1
+            return b""
+        held += piece
+        return bytes(held)
+
+    def _drop_long(self, pieces: list[bytes]) -> None:
+        for index, piece in enumerate(pieces):
+            if len(piece) > self.cap:
+                self.oversized += 1
+                pieces[index] = b""
+
+    def _hold(self, rest: bytes) -> None:
+        self.pending += len(rest)
+        self._held += rest
+        if len(self._held) > self.cap and not self._skipping:
+            self.oversized += 1
+            self._skipping = True
+        if self._skipping:
+            del self._held[:-ANCHOR]

@@ -1,0 +1,66 @@
+"""Whose turn it is to be read: what changed, then what grew lately, then what is far behind, one by one."""
+
+from collections.abc import Iterator
+
+from sidecar.sources.tail import Read
+
+
+class Rota:
+    """The paths to read, in order. Dicts serve as ordered sets: asked for first, read first."""
+
+    __slots__ = ("_backlog", "_due", "_grew", "_hot_for")
+
+    def __init__(self, hot_for: float) -> None:
+        self._hot_for = hot_for
+        self._grew: dict[str, float] = {}  # hot: when each was last seen to grow
+        self._due: dict[str, None] = {}
+        self._backlog: dict[str, None] = {}
+
+    @property
+    def pending(self) -> bool:
+        """Tell whether anything has more to bring already."""
+        return bool(self._due or self._backlog)
+
+    def soon(self, path: str) -> None:
+        """Read this one before those far behind, unless it is one of them."""
+        if path not in self._backlog:
+            self._due[path] = None
+
+    def later(self, path: str) -> None:
+        """Read this one after all others."""
+        self._due.pop(path, None)
+        self._backlog[path] = None
+
+    def __iter__(self) -> Iterator[str]:
+        """Give the paths of one round; each leaves the queue as it is given, whoever is not given stays."""
+        for path in self._grew:
+            self.soon(path)
+        for queue in (self._due, self._backlog):
+            for _ in range(len(queue)):
+                path = next(iter(queue))
+                del queue[path]
+                yield path
+
+    def after(self, path: str, read: Read, now: float) -> None:
+        """Decide when to look again; a file that cannot be read waits for the next scan."""
+        if read.behind:
+            self._backlog[path] = None
+        if read.grew:
+            self._grew[path] = now
+        elif read.event in ("denied", "error") or not 0 <= now - self._grew.get(path, now) < self._hot_for:
+            self._grew.pop(path, None)
+
+    def rename(self, old: str, new: str) -> None:
+        """Keep the place of a file that moved."""
+        if old in self._grew:
+            self._grew[new] = self._grew.pop(old)
+        if old in self._backlog:
+            self._backlog[new] = self._backlog.pop(old)
+        if old in self._due:
+            self._due[new] = self._due.pop(old)
+
+    def forget(self, path: str) -> None:
+        """Drop a file that is gone."""
+        self._grew.pop(path, None)
+        self._due.pop(path, None)
+        self._backlog.pop(path, None)

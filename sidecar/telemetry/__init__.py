@@ -1,0 +1,1 @@
+"""What the sidecar shows: metrics, traces, log events and lifecycle lines."""

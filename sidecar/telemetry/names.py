@@ -1,0 +1,267 @@
+"""Every name that leaves this process by telemetry: metrics, spans, attributes, events.
+
+Metrics are the product's own (`ai_agent_*` what is watched, `agent_sidecar_*` the watcher), the
+same over Prometheus and OTLP. Spans follow the OpenTelemetry conventions for GenAI, pinned at
+`CONVENTIONS`, with what they have no name for under `agent_sidecar.`. Where we differ, and why:
+
+- `gen_ai.provider.name` is required there and absent here: what agents leave behind does not say
+  who served the model (its maker, a cloud, a gateway), and a guess would be worse than a gap.
+- `gen_ai.request.model` is the model that answered: agents record that one.
+- a `chat` span is one stretch of waiting for the model. A request that was given up and repeated
+  within it cannot be told apart from outside.
+- the cache tokens keep the names of that version (`cache_write`); the Python package of the
+  conventions, 0.66b2, still calls it `cache_creation`.
+- messages, tool arguments and results, opt-in there, do not exist here: content is never collected.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+CONVENTIONS: Final = "semantic-conventions-genai v0.1.0"
+SCOPE: Final = "agent-sidecar"
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+class Metric(NamedTuple):
+    """A metric as both outlets show it. `buckets` are upper bounds; `+Inf` comes on top."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """The unit as OTLP spells it, from the name."""
+        bare = self.name.removesuffix("_total")
+        if bare.endswith("_seconds"):
+            return "s"
+        return "By" if bare.endswith("_bytes") else ""
+
+
+SESSIONS: Final = Metric("ai_agent_sessions", "gauge", "Sessions by phase.", ("agent", "phase", "attended"))
+SESSIONS_LIMIT: Final = Metric(
+    "ai_agent_sessions_limit", "gauge", "Sessions the agent allows at once.", ("agent",)
+)
+SILENCE: Final = Metric(
+    "ai_agent_silence_seconds",
+    "gauge",
+    "Longest time without progress of any session in this phase.",
+    ("agent", "phase"),
+)
+LAST_PROGRESS: Final = Metric(
+    "ai_agent_last_progress_timestamp_seconds",
+    "gauge",
+    "Oldest last progress of any session in this phase.",
+    ("agent", "phase"),
+)
+BOUND_LIMIT: Final = Metric(
+    "ai_agent_bound_limit_seconds", "gauge", "Limit of the bound that trips next.", ("agent", "bound")
+)
+BOUND_REMAINING: Final = Metric(
+    "ai_agent_bound_remaining_seconds",
+    "gauge",
+    "Time left to the bound that trips next; negative when it is past.",
+    ("agent", "bound"),
+)
+OVERDUE: Final = Metric(
+    "ai_agent_sessions_overdue", "gauge", "Sessions past a bound and still there.", ("agent", "bound")
+)
+TURNS: Final = Metric("ai_agent_turns_total", "counter", "Turns that ended.", ("agent", "outcome"))
+TURN_DURATION: Final = Metric(
+    "ai_agent_turn_duration_seconds",
+    "histogram",
+    "Duration of turns.",
+    ("agent",),
+    (1, 10, 60, 600, 3600, 28800),
+)
+PHASE_SECONDS: Final = Metric(
+    "ai_agent_phase_seconds_total",
+    "counter",
+    "Time that sessions spent in each phase, the running one included.",
+    ("agent", "phase"),
+)
+SILENCE_GAP: Final = Metric(
+    "ai_agent_silence_gap_seconds",
+    "histogram",
+    "Silences within turns, each when it ended: what to tune bounds with.",
+    ("agent", "phase"),
+    (1, 10, 60, 300, 1200, 3600),
+)
+VERDICTS: Final = Metric(
+    "ai_agent_verdicts_total", "counter", "Bounds that tripped.", ("agent", "bound", "evidence")
+)
+RECOVERED: Final = Metric(
+    "ai_agent_verdicts_recovered_total",
+    "counter",
+    "Verdicts that were only observed and whose turn went on by itself: would-be false kills.",
+    ("agent", "bound", "evidence"),
+)
+ACTIONS: Final = Metric(
+    "ai_agent_actions_total",
+    "counter",
+    "What became of verdicts and of people's requests.",
+    ("agent", "action", "outcome"),
+)
+TOOL_CALLS: Final = Metric(
+    "ai_agent_tool_calls_total", "counter", "Tool calls that ended.", ("agent", "tool")
+)
+TOOL_DURATION: Final = Metric(
+    "ai_agent_tool_duration_seconds",
+    "histogram",
+    "Duration of tool calls that got a result.",
+    ("agent",),
+    (0.1, 1, 10, 60, 600, 3600),
+)
+TOKENS: Final = Metric("ai_agent_tokens_total", "counter", "Tokens spent.", ("agent", "model", "type"))
+RETRIES: Final = Metric("ai_agent_retries_total", "counter", "Provider errors retried.", ("agent", "cause"))
+MEMORY: Final = Metric(
+    "ai_agent_process_resident_memory_bytes",
+    "gauge",
+    "Resident memory of the agent's processes.",
+    ("agent",),
+)
+CPU: Final = Metric(
+    "ai_agent_process_cpu_seconds_total", "counter", "CPU time of the agent's processes.", ("agent",)
+)
+AGENT_INFO: Final = Metric(
+    "ai_agent_info", "gauge", "Versions of the agent that are running.", ("agent", "version")
+)
+SOURCE_UP: Final = Metric(
+    "agent_sidecar_source_up", "gauge", "Whether the source can be read.", ("agent", "source")
+)
+SOURCE_READ: Final = Metric(
+    "agent_sidecar_source_last_read_timestamp_seconds",
+    "gauge",
+    "Last successful read of the source.",
+    ("agent", "source"),
+)
+CONTROL_UP: Final = Metric(
+    "agent_sidecar_control_up", "gauge", "Whether the agent's control can be reached.", ("agent", "source")
+)
+RECORDS: Final = Metric(
+    "agent_sidecar_records_total",
+    "counter",
+    "Records read from the agent's sources, by what they say of its work.",
+    ("agent", "kind"),
+)
+LOOP_LAG: Final = Metric(
+    "agent_sidecar_loop_lag_seconds", "gauge", "How late the sidecar's own clockwork runs."
+)
+INFO: Final = Metric("agent_sidecar_info", "gauge", "This sidecar.", ("version", "mode", "config_hash"))
+RELOAD_OK: Final = Metric(
+    "agent_sidecar_config_last_reload_successful",
+    "gauge",
+    "Whether the configuration on disk is the one in use.",
+)
+SPANS: Final = Metric("agent_sidecar_spans_total", "counter", "Spans by what became of them.", ("outcome",))
+WATCH_MODE: Final = Metric(
+    "agent_sidecar_watch_mode", "gauge", "How changes of files are noticed.", ("mode",)
+)
+SESSION_SILENCE: Final = Metric(
+    "ai_agent_session_silence_seconds",
+    "gauge",
+    "Time without progress of one session; only where asked for.",
+    ("agent", "session"),
+)
+SESSION_PHASE: Final = Metric(
+    "ai_agent_session_phase",
+    "gauge",
+    "The phase one session is in; only where asked for.",
+    ("agent", "session", "phase"),
+)
+
+METRICS: Final = (
+    SESSIONS,
+    SESSIONS_LIMIT,
+    SILENCE,
+    LAST_PROGRESS,
+    BOUND_LIMIT,
+    BOUND_REMAINING,
+    OVERDUE,
+    TURNS,
+    TURN_DURATION,
+    PHASE_SECONDS,
+    SILENCE_GAP,
+    VERDICTS,
+    RECOVERED,
+    ACTIONS,
+    TOOL_CALLS,
+    TOOL_DURATION,
+    TOKENS,
+    RETRIES,
+    MEMORY,
+    CPU,
+    AGENT_INFO,
+    SOURCE_UP,
+    SOURCE_READ,
+    CONTROL_UP,
+    RECORDS,
+    LOOP_LAG,
+    INFO,
+    RELOAD_OK,
+    SPANS,
+    WATCH_MODE,
+    SESSION_SILENCE,
+    SESSION_PHASE,
+)
+
+# Spans. What stands in braces is filled in.
+
+INVOKE_AGENT: Final = "invoke_agent"  # invoke_agent {agent}: the turn
+CHAT: Final = "chat"  # chat {model}
+EXECUTE_TOOL: Final = "execute_tool"  # execute_tool {tool}
+WAITING: Final = "agent_sidecar.waiting"
+RETRYING: Final = "agent_sidecar.retrying"
+COMPACTING: Final = "agent_sidecar.compacting"
+STALL: Final = "agent_sidecar.stall"
+LIVENESS: Final = "agent_sidecar.liveness"
+
+# Attributes of the conventions.
+
+OPERATION: Final = "gen_ai.operation.name"
+AGENT_NAME: Final = "gen_ai.agent.name"
+AGENT_VERSION: Final = "gen_ai.agent.version"
+CONVERSATION: Final = "gen_ai.conversation.id"
+MODEL: Final = "gen_ai.request.model"
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_CALL: Final = "gen_ai.tool.call.id"
+INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+CACHE_READ_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+CACHE_WRITE_TOKENS: Final = "gen_ai.usage.cache_write.input_tokens"
+ERROR_TYPE: Final = "error.type"
+
+# Our own.
+
+TURN_ID: Final = "agent_sidecar.turn.id"
+TURN_OUTCOME: Final = "agent_sidecar.turn.outcome"
+TURN_TOOL_CALLS: Final = "agent_sidecar.turn.tool_calls"
+PHASE_TIME: Final = "agent_sidecar.phase_seconds."  # and the phase's name
+PARENT: Final = "agent_sidecar.session.parent"
+ATTENDED: Final = "agent_sidecar.session.attended"
+UNFINISHED: Final = "agent_sidecar.tool.unfinished"
+WAITING_FOR: Final = "agent_sidecar.waiting_for"
+PHASE: Final = "agent_sidecar.phase"
+STATUS: Final = "agent_sidecar.status"
+SILENT_FOR: Final = "agent_sidecar.silence_seconds"
+BOUND: Final = "agent_sidecar.bound.name"
+REMAINING: Final = "agent_sidecar.bound.remaining_seconds"
+TRIPPED: Final = "agent_sidecar.stall.tripped"
+ENDED_BY: Final = "agent_sidecar.stall.ended_by"
+EVIDENCE: Final = "agent_sidecar.evidence"
+REASON: Final = "agent_sidecar.reason"
+ACTION: Final = "agent_sidecar.action.name"
+ACTION_OUTCOME: Final = "agent_sidecar.action.outcome"
+
+# Log events, and the lifecycle lines that say the same where no collector takes events.
+
+EVENTS: Final = {
+    "turn.stalled": "agent_sidecar.turn.stalled",
+    "action.intent": "agent_sidecar.action",
+    "action.outcome": "agent_sidecar.action",
+    "ttl.reap": "agent_sidecar.session.reaped",
+}

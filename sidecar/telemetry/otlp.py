@@ -1,0 +1,181 @@
+"""OTLP by the OpenTelemetry SDK: the only file that imports it, and only where OTLP is configured.
+
+It turns our records and metric families into the SDK's, and sends them with its exporters, whose
+options are the standard `OTEL_EXPORTER_OTLP_*` variables. No global provider is set or read.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry._logs import LogRecord, SeverityNumber
+from opentelemetry.context import Context
+from opentelemetry.sdk._logs import ReadableLogRecord
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    set_span_in_context,
+)
+
+from sidecar.telemetry import names as n
+from sidecar.telemetry.labels import clean
+from sidecar.telemetry.points import metrics_data
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from prometheus_client.metrics_core import Metric as Family
+
+    from sidecar.telemetry.records import Event, Span, Value
+    from sidecar.telemetry.targets import Target
+
+_EXPORTERS: Final = {
+    "traces": ("trace_exporter", "OTLPSpanExporter"),
+    "metrics": ("metric_exporter", "OTLPMetricExporter"),
+    "logs": ("_log_exporter", "OTLPLogExporter"),
+}
+_KINDS: Final = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
+_SEVERITIES: Final = {"info": SeverityNumber.INFO, "warn": SeverityNumber.WARN}
+_SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
+
+COMPLAIN_EVERY: Final = 300.0
+"""Seconds between two complaints of an exporter: a dead collector is news once, not every batch."""
+
+
+class _Seldom(logging.Filter):
+    """Lets a logger speak now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = 0.0
+
+    def filter(self, _: logging.LogRecord) -> bool:
+        """Tell whether it is time again."""
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        self._next = now + COMPLAIN_EVERY
+        return True
+
+
+class Otlp:
+    """The sending ends of the three signals, and what they share: resource, scope, sampler."""
+
+    def __init__(self, version: str) -> None:
+        self._resource = resource(version)
+        self._scope = InstrumentationScope(n.SCOPE, version)
+        self._sampler = TracerProvider(resource=self._resource, shutdown_on_exit=False).sampler
+        self._started = time.time_ns()
+        self._exporters: list[Any] = []
+        self._seldom: list[tuple[logging.Logger, _Seldom]] = []
+
+    def sampled(self, span: Span) -> bool:
+        """Tell whether the span's trace is one of those to keep (OTEL_TRACES_SAMPLER)."""
+        verdict = self._sampler.should_sample(None, span.trace, span.name)
+        return verdict.decision is Decision.RECORD_AND_SAMPLE
+
+    def spans(self, target: Target) -> Callable[[Sequence[Span]], bool]:
+        """Open the way for spans."""
+        exporter = self._open("traces", target)
+        return lambda batch: _arrived(exporter.export([self._span(span) for span in batch]))
+
+    def events(self, target: Target) -> Callable[[Sequence[Event]], bool]:
+        """Open the way for log events."""
+        exporter = self._open("logs", target)
+        return lambda batch: _arrived(exporter.export([self._event(event) for event in batch]))
+
+    def metrics(self, target: Target) -> Callable[[Sequence[Family]], bool]:
+        """Open the way for metrics."""
+        exporter = self._open("metrics", target)
+
+        def send(families: Sequence[Family]) -> bool:
+            times = (self._started, time.time_ns())
+            return _arrived(exporter.export(metrics_data(families, self._resource, self._scope, times)))
+
+        return send
+
+    def close(self) -> None:
+        """Shut the exporters, which ends their retries."""
+        for exporter in self._exporters:
+            exporter.shutdown()
+        for logger, seldom in self._seldom:
+            logger.removeFilter(seldom)
+
+    def _open(self, signal: str, target: Target) -> Any:  # noqa: ANN401 - two unrelated class trees
+        module, name = _EXPORTERS[signal]
+        transport = "grpc" if target.protocol == "grpc" else "http"
+        made = getattr(import_module(f"opentelemetry.exporter.otlp.proto.{transport}.{module}"), name)
+        exporter = made(endpoint=target.endpoint)
+        for base in type(exporter).__mro__:
+            if base.__module__.startswith("opentelemetry.exporter."):
+                self._seldom.append((logging.getLogger(base.__module__), _Seldom()))
+                self._seldom[-1][0].addFilter(self._seldom[-1][1])
+        self._exporters.append(exporter)
+        return exporter
+
+    def _span(self, span: Span) -> ReadableSpan:
+        code = StatusCode.UNSET if span.error is None else StatusCode.ERROR
+        parent = None if span.parent is None else _context(span.trace, span.parent)
+        return ReadableSpan(
+            name=clean(span.name),
+            context=_context(span.trace, span.id),
+            parent=parent,
+            resource=self._resource,
+            attributes=_clean(span.attributes),
+            links=[Link(_context(link.trace, link.span)) for link in span.links],
+            kind=_KINDS[span.kind],
+            status=Status(code, (clean(span.reason) or None) if span.error else None),
+            start_time=_nanos(span.start),
+            end_time=_nanos(span.end),
+            instrumentation_scope=self._scope,
+        )
+
+    def _event(self, event: Event) -> ReadableLogRecord:
+        within = NonRecordingSpan(_context(event.trace, event.span))
+        record = LogRecord(
+            timestamp=_nanos(event.at),
+            context=set_span_in_context(within, Context()),
+            severity_number=_SEVERITIES[event.severity],
+            severity_text=event.severity.upper(),
+            attributes=_clean(event.attributes),
+            event_name=event.name,
+        )
+        return ReadableLogRecord(record, self._resource, self._scope)
+
+
+def resource(version: str) -> Resource:
+    """Describe this sidecar, by the standard variables first."""
+    found = Resource.create({"service.version": version})
+    if str(found.attributes[SERVICE_NAME]).startswith("unknown_service"):
+        return found.merge(Resource({SERVICE_NAME: n.SCOPE}))
+    return found
+
+
+def _arrived(result: Any) -> bool:  # noqa: ANN401 - three enums without a common class
+    """Read an exporter's result; each signal has an enum of its own."""
+    return bool(result.name == "SUCCESS")
+
+
+def _context(trace: int, span: int) -> SpanContext:
+    return SpanContext(trace, span, is_remote=False, trace_flags=_SAMPLED)
+
+
+def _nanos(seconds: float) -> int:
+    """Go by microseconds: a float of epoch seconds holds no more."""
+    return round(seconds * 1e6) * 1000
+
+
+def _clean(attributes: dict[str, Value]) -> dict[str, Value]:
+    return {k: clean(v) if isinstance(v, str) else v for k, v in attributes.items()}

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Installs the real agents that the tests drive into .e2e/, once: exact versions, nothing else of the machine touched.
+set -eu
+cd "$(dirname "$0")/../.."
+
+CLAUDE_VERSION=2.1.332
+SDK_VERSION=0.2.189
+PYTHON=${PYTHON:-.venv/bin/python}
+
+case "$(uname -m)" in
+  x86_64) arch=x64 ;;
+  aarch64 | arm64) arch=arm64 ;;
+  *) echo "no Claude Code for $(uname -m)" >&2; exit 1 ;;
+esac
+mkdir -p .e2e
+
+# npm only unpacks here (no scripts run), so any version of it will do.
+if ! command -v npm >/dev/null; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends npm
+  else
+    echo "npm is needed to fetch the agents; on Debian: sudo apt-get install npm" >&2; exit 1
+  fi
+fi
+
+claude="@anthropic-ai/claude-code-linux-$arch@$CLAUDE_VERSION"
+if [ "$(cat .e2e/claude/.version 2>/dev/null)" != "$claude" ]; then
+  rm -rf .e2e/claude
+  npm install --silent --ignore-scripts --omit=optional --no-save --prefix .e2e/claude "$claude"
+  ln -s "node_modules/@anthropic-ai/claude-code-linux-$arch/claude" .e2e/claude/claude
+  echo "$claude" >.e2e/claude/.version
+fi
+
+# The SDK gets an environment of its own; its bundled CLI goes, so that every test runs the one above.
+if [ "$(cat .e2e/sdk/.version 2>/dev/null)" != "$SDK_VERSION" ]; then
+  rm -rf .e2e/sdk
+  "$PYTHON" -m venv .e2e/sdk
+  .e2e/sdk/bin/python -m pip --quiet --disable-pip-version-check install --no-cache-dir "claude-agent-sdk==$SDK_VERSION"
+  rm -rf .e2e/sdk/lib/python3*/site-packages/claude_agent_sdk/_bundled
+  echo "$SDK_VERSION" >.e2e/sdk/.version
+fi

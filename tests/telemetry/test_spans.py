@@ -1,0 +1,299 @@
+"""One trace per turn: parents, times, status, and ids that a restart does not change."""
+
+from collections import Counter
+
+import pytest
+
+from sidecar import signals as g
+from sidecar.limits import Limit, Rules
+from sidecar.telemetry import ids
+from sidecar.telemetry import names as n
+from sidecar.telemetry.records import Link, Span
+from sidecar.telemetry.spans import Spans
+from tests.telemetry.world import WALL, World, prompt, scenario, sees
+
+
+def watched() -> World:
+    world = World()
+    world.limits = Rules(model_record=Limit(60))
+    world.told.append(Spans(world, world.spans.append))
+    return world
+
+
+def named(world: World, name: str) -> list[Span]:
+    return [span for span in world.spans if span.name.split(" ")[0] == name]
+
+
+def root_of(world: World) -> Span:
+    (root,) = named(world, n.INVOKE_AGENT)
+    return root
+
+
+def test_a_turn_is_one_trace_with_its_parts_below_the_root() -> None:
+    world = watched()
+    scenario(world)
+    root = root_of(world)
+    assert root.trace == ids.trace_id("claude-code", "s1", "t1")
+    assert root.id == ids.span_id("claude-code", "s1", "t1")
+    assert root.parent is None
+    assert (root.name, root.start, root.end) == ("invoke_agent claude-code", WALL + 1000, WALL + 1101)
+    parts = [span for span in world.spans if span.trace == root.trace and span is not root]
+    assert {span.parent for span in parts} == {root.id}
+    assert [(span.name, span.start - WALL, span.end - WALL) for span in parts] == [
+        ("chat claude-x-1", 1000, 1012),
+        ("execute_tool Bash", 1012, 1052),
+        ("chat claude-x-1", 1052, 1060),
+        ("agent_sidecar.retrying", 1060, 1070),
+        ("chat claude-x-1", 1070, 1071),
+        ("agent_sidecar.waiting", 1071, 1100),
+        ("chat claude-x-1", 1100, 1101),
+    ]
+    assert [span.kind for span in parts if span.name.startswith("chat")] == ["client"] * 4
+    assert {span.kind for span in world.spans if not span.name.startswith("chat")} == {"internal"}
+
+
+def test_attributes_follow_the_conventions() -> None:
+    world = watched()
+    scenario(world)
+    root = root_of(world)
+    assert root.attributes == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "claude-code",
+        "gen_ai.agent.version": "2.1.0",
+        "gen_ai.conversation.id": "s1",
+        "gen_ai.request.model": "claude-x-1",
+        "gen_ai.usage.input_tokens": 105,
+        "gen_ai.usage.output_tokens": 20,
+        "gen_ai.usage.cache_read.input_tokens": 5,
+        "agent_sidecar.session.attended": False,
+        "agent_sidecar.turn.id": "t1",
+        "agent_sidecar.turn.outcome": "completed",
+        "agent_sidecar.turn.tool_calls": 1,
+        "agent_sidecar.phase_seconds.model": 22.0,
+        "agent_sidecar.phase_seconds.tool": 40.0,
+        "agent_sidecar.phase_seconds.retrying": 10.0,
+        "agent_sidecar.phase_seconds.waiting": 29.0,
+    }
+    chat = named(world, "chat")[0]
+    assert chat.attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.agent.name": "claude-code",
+        "gen_ai.conversation.id": "s1",
+        "gen_ai.request.model": "claude-x-1",
+        "gen_ai.usage.input_tokens": 105,
+        "gen_ai.usage.output_tokens": 20,
+        "gen_ai.usage.cache_read.input_tokens": 5,
+    }
+    assert not any(key.startswith("gen_ai.usage") for key in named(world, "chat")[1].attributes)
+    (tool,) = named(world, "execute_tool")
+    assert tool.attributes == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.agent.name": "claude-code",
+        "gen_ai.conversation.id": "s1",
+        "gen_ai.tool.name": "Bash",
+        "gen_ai.tool.call.id": "c1",
+    }
+    (waiting,) = named(world, n.WAITING)
+    assert waiting.attributes["agent_sidecar.waiting_for"] == "permission"
+
+
+def test_names_are_those_of_the_conventions_package() -> None:
+    from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as published  # noqa: PLC0415
+
+    known = {getattr(published, name) for name in dir(published) if name.startswith("GEN_AI_")}
+    ours = {value for value in vars(n).values() if isinstance(value, str) and value.startswith("gen_ai.")}
+    assert ours - known == {n.CACHE_WRITE_TOKENS}  # newer than the package, as the table says
+    operations = {item.value for item in published.GenAiOperationNameValues}
+    assert {n.INVOKE_AGENT, n.CHAT, n.EXECUTE_TOOL} <= operations
+
+
+def test_the_same_signals_give_the_same_spans_after_a_restart() -> None:
+    runs = [watched(), watched()]
+    for world in runs:
+        scenario(world)
+    assert runs[0].spans == runs[1].spans
+    assert max(Counter(span.id for span in runs[0].spans).values()) == 1
+
+
+def test_a_status_that_a_restart_does_not_see_shifts_no_later_id() -> None:
+    def play(*, with_wait: bool) -> World:
+        world = watched()
+        world.see(sees(1000), prompt(1000))
+        if with_wait:
+            world.see(g.Status(1010, "waiting", 1010.0, "permission prompt"), g.Status(1020, "busy", 1020.0))
+        world.see(g.ToolStarted(1030, "c1", "Bash"), g.ToolEnded(1040, "c1"), g.TurnEnded(1050, "completed"))
+        return world
+
+    live, again = play(with_wait=True), play(with_wait=False)
+    assert named(live, "chat")[-1].id == named(again, "chat")[-1].id
+    assert root_of(live).id == root_of(again).id
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error"),
+    [("completed", None), ("interrupted", None), ("abandoned", None), ("failed", "failed"), ("died", "died")],
+)
+def test_only_failures_are_errors(outcome: g.Outcome, error: str | None) -> None:
+    world = watched()
+    world.see(sees(1000), prompt(1000), g.TurnEnded(1010, outcome))
+    root = root_of(world)
+    assert root.error == error
+    assert root.attributes.get("error.type") == error
+    assert root.attributes["agent_sidecar.turn.outcome"] == outcome
+
+
+def stalled_turn() -> World:
+    world = watched()
+    world.see(sees(1000), prompt(1000), g.ToolStarted(1005, "c1", "Bash"), g.ToolEnded(1010, "c1"))
+    world.judge(1040)
+    world.judge(1071)
+    world.see(
+        g.Intended(1071, "interrupt", "t1", "model", "a reason"),
+        g.TurnEnded(1072, "interrupted"),
+        g.Acted(1072, "interrupt", "t1", "model", "effective", "model"),
+    )
+    return world
+
+
+def test_a_turn_that_we_ended_is_stalled_and_says_why() -> None:
+    world = stalled_turn()
+    root = root_of(world)
+    assert (root.error, root.attributes["error.type"]) == ("stalled", "stalled")
+    assert (
+        root.reason
+        == "no progress for 1m01s while waiting for the model, limit 1m00s (transcript; no status)"
+    )
+    (stall,) = named(world, n.STALL)
+    assert (stall.start - WALL, stall.end - WALL, stall.parent) == (1010, 1072, root.id)
+    assert stall.error == "stalled"
+    assert stall.attributes["agent_sidecar.bound.name"] == "model"
+    assert stall.attributes["agent_sidecar.stall.tripped"] is True
+    assert stall.attributes["agent_sidecar.stall.ended_by"] == "stalled"
+    assert stall.attributes["agent_sidecar.silence_seconds"] == 62
+
+
+def test_a_stall_ends_with_the_next_progress() -> None:
+    world = watched()
+    world.see(sees(1000), prompt(1000), g.Progress(1002))
+    world.judge(1035)
+    world.see(g.Progress(1041), g.Progress(1050))
+    (stall,) = named(world, n.STALL)
+    assert (stall.start - WALL, stall.end - WALL) == (1002, 1041)
+    assert stall.error is None
+    assert stall.attributes["agent_sidecar.stall.tripped"] is False
+    assert stall.attributes["agent_sidecar.stall.ended_by"] == "progress"
+
+
+def test_silence_that_no_bound_spoke_of_is_no_stall() -> None:
+    world = watched()
+    world.see(sees(1000), prompt(1000), g.Progress(1029), g.TurnEnded(1030, "completed"))
+    assert not named(world, n.STALL)
+
+
+def test_a_stall_lasts_until_its_turn_was_given_up_even_if_that_is_dated_back() -> None:
+    world = watched()
+    world.see(sees(1000), prompt(1000), g.Progress(1002), g.Status(1003, "idle", 1003.0))
+    world.judge(1093)
+    world.see(g.Acted(1093, "report", "t1", "idle_in_turn", "reported", "idle_in_turn"))
+    (stall,) = named(world, n.STALL)
+    assert (stall.start - WALL, stall.end - WALL) == (1002, 1093)
+    assert stall.attributes["agent_sidecar.stall.ended_by"] == "abandoned"
+    assert root_of(world).end == WALL + 1002
+
+
+def test_a_tool_that_never_answered_shares_its_turns_fate() -> None:
+    world = watched()
+    world.see(sees(1000), prompt(1000), g.ToolStarted(1001, "c1", "Bash"), g.TurnEnded(1010, "died"))
+    (tool,) = named(world, "execute_tool")
+    assert tool.attributes["agent_sidecar.tool.unfinished"] is True
+    assert (tool.error, tool.end) == ("died", WALL + 1010)
+    other = watched()
+    other.see(sees(1000), prompt(1000), g.ToolStarted(1001, "c1", "Bash"), g.TurnEnded(1010, "interrupted"))
+    assert named(other, "execute_tool")[0].error is None
+
+
+def test_parallel_tools_have_spans_of_their_own() -> None:
+    world = watched()
+    world.see(sees(1000), prompt(1000), g.ToolStarted(1001, "a", "Read"), g.ToolStarted(1002, "b", "Grep"))
+    world.see(g.ToolEnded(1005, "b"), g.ToolEnded(1009, "a"))
+    spans = [(s.name, s.start - WALL, s.end - WALL) for s in named(world, "execute_tool")]
+    assert spans == [("execute_tool Grep", 1002, 1005), ("execute_tool Read", 1001, 1009)]
+
+
+def test_a_compaction_is_a_part() -> None:
+    world = watched()
+    world.see(sees(1000), prompt(1000), g.CompactionStarted(1003), g.CompactionEnded(1043))
+    (span,) = named(world, n.COMPACTING)
+    assert (span.start - WALL, span.end - WALL) == (1003, 1043)
+
+
+def delegated(world: World, *calls: str) -> None:
+    world.see(sees(1000), prompt(1000, "p"), session="parent")
+    for call in calls:
+        world.see(g.ToolStarted(1001, call, "Task", delegates=True), session="parent")
+    world.see(sees(1002), g.Described(1002, parent="parent"), prompt(1002, "c"), session="child")
+
+
+def test_a_subagent_links_to_the_call_that_waits_for_it() -> None:
+    world = watched()
+    delegated(world, "call-1")
+    world.see(g.ToolEnded(1009, "call-1"), session="parent")
+    world.see(g.TurnEnded(1010, "completed"), session="child")
+    root = root_of(world)
+    assert root.trace == ids.trace_id("claude-code", "child", "c")
+    (call,) = [span for span in world.spans if span.name == "execute_tool Task"]
+    assert root.links == (Link(call.trace, call.id),)
+    assert root.attributes["agent_sidecar.session.parent"] == "parent"
+
+
+def test_a_subagent_of_several_calls_links_to_the_turn() -> None:
+    world = watched()
+    delegated(world, "call-1", "call-2")
+    world.see(g.TurnEnded(1010, "completed"), session="child")
+    key = ("claude-code", "parent", "p")
+    assert root_of(world).links == (Link(ids.trace_id(*key), ids.span_id(*key)),)
+
+
+def test_a_subagent_whose_parent_is_not_seen_has_no_link() -> None:
+    world = watched()
+    world.see(g.Described(1002, parent="nowhere"), prompt(1002, "c"), g.TurnEnded(1003, "completed"))
+    assert root_of(world).links == ()
+
+
+def test_a_turn_whose_beginning_was_not_told_ends_in_full() -> None:
+    world = World()
+    world.see(sees(500), prompt(500))
+    world.told.append(Spans(world, world.spans.append))
+    world.see(g.TurnEnded(1010, "completed"))
+    assert (root_of(world).start, root_of(world).end) == (WALL + 500, WALL + 1010)
+
+
+def test_a_session_let_go_with_its_turn_open_still_gets_a_root() -> None:
+    world = watched()
+    world.see(sees(1000), prompt(1000))
+    world.see(g.Closed(1500, "silent"))
+    root = root_of(world)
+    assert (root.end, root.error) == (WALL + 1500, None)
+    assert n.TURN_OUTCOME not in root.attributes
+
+
+def test_names_that_could_be_content_are_not_taken_over() -> None:
+    world = watched()
+    world.see(
+        sees(1000),
+        prompt(1000),
+        g.Used(1001, "<synthetic> text"),
+        g.ToolStarted(1002, "c1", "rm -rf /home"),
+        g.ToolEnded(1003, "c1"),
+    )
+    assert [span.name for span in world.spans] == ["chat", "execute_tool other"]
+
+
+def test_ids_are_spread_and_never_zero() -> None:
+    traces = {ids.trace_id("a", "s", str(number)) for number in range(1000)}
+    assert len(traces) == 1000
+    assert all(0 < trace < 2**128 for trace in traces)
+    assert 0 < ids.span_id("a", "s", "t", "tool", "c") < 2**64
+    assert ids.span_id("a", "s", "t", "x") != ids.span_id("a", "s", "tx")
+    assert len(ids.hex_trace(1)) == 32
+    assert len(ids.hex_span(1)) == 16
