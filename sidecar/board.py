@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 KEPT: Final = 50
 """Changes remembered per session, for `explain`."""
 
-TOLD: Final = tuple(
-    ["phase", "into", "action", "outcome", "bound", "reason", "source", "up", "word", "why", "cause"]
+TOLD: Final = (
+    *("phase", "into", "action", "outcome", "bound", "reason"),
+    *("source", "up", "word", "why", "cause"),
 )
 
 

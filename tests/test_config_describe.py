@@ -42,6 +42,38 @@ def test_a_row_says_type_default_and_what_is_allowed() -> None:
     assert row("agents[].kind").default == "required"
 
 
+def test_every_default_is_the_documented_one() -> None:
+    defaults = {setting.path: setting.default for setting in ROWS if "[" not in setting.path}
+    assert {path: text for path, text in defaults.items() if not path.startswith("bounds.")} == {
+        "mode": "observe",
+        "listen": "127.0.0.1:9475",
+        "scrape_listen": "off",
+        "allowed_hosts": "",
+        "state_dir": "~/.local/state/agent-sidecar",
+        "agents": "",
+        "actions.escalate": "none",
+        "actions.grace": "30s",
+        "actions.max": "10",
+        "actions.per": "10m",
+        "actions.jitter": "0.1",
+        "actions.deadline": "10s",
+        "actions.hold_file": "off",
+        "token_file": "off",
+        "telemetry.otlp": "off",
+        "telemetry.otlp.endpoint": "off",
+        "telemetry.otlp.protocol": "",
+        "telemetry.otlp.headers_file": "off",
+        "telemetry.otlp.timeout": "10s",
+        "telemetry.otlp.traces": "true",
+        "telemetry.otlp.metrics": "true",
+        "telemetry.otlp.logs": "true",
+        "telemetry.liveness_after": "1m",
+        "telemetry.lines": "true",
+        "telemetry.turn_progress": "false",
+        "metrics.per_session": "false",
+    }
+
+
 def test_the_defaults_of_bounds_are_those_that_are_judged_by() -> None:
     assert row("bounds.waiting").default == "5m, interrupt"
     assert row("bounds.model.record").default == "45m, warn 20m, interrupt"

@@ -119,6 +119,17 @@ SENTENCES = [
         "telemetry.otlp.endpoint: the URL has credentials in it; they are read from files only",
     ),
     (
+        "telemetry: {otlp: {endpoint: 'http://hunter2@c'}}",
+        "telemetry.otlp.endpoint: the URL has credentials in it; they are read from files only",
+    ),
+    (
+        "telemetry: {otlp: {endpoint: 'http://'}}",
+        f"telemetry.otlp.endpoint: 'http://' {URL}",
+    ),
+    ("listen: a:65536", f"listen: 'a:65536' {ADDRESS}"),
+    ("listen: 'a b:1'", f"listen: 'a b:1' {ADDRESS}"),
+    ("listen: '[::1:1'", f"listen: '[::1:1' {ADDRESS}"),
+    (
         "telemetry: {otlp: {endpoint: 'http://c:x'}}",
         f"telemetry.otlp.endpoint: 'http://c:x' {URL}",
     ),

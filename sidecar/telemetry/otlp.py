@@ -55,19 +55,22 @@ COMPLAIN_EVERY: Final = 300.0
 
 
 class _Seldom(logging.Filter):
-    """Lets a logger speak now and then."""
+    """Lets each logger speak now and then."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._next = 0.0
+        self.spoke: dict[str, float] = {}
 
-    def filter(self, _: logging.LogRecord) -> bool:
+    def filter(self, record: logging.LogRecord) -> bool:
         """Tell whether it is time again."""
         now = time.monotonic()
-        if now < self._next:
+        if now - self.spoke.get(record.name, -COMPLAIN_EVERY) < COMPLAIN_EVERY:
             return False
-        self._next = now + COMPLAIN_EVERY
+        self.spoke[record.name] = now
         return True
+
+
+_seldom: Final = _Seldom()
 
 
 class Otlp:
@@ -79,7 +82,7 @@ class Otlp:
         self._sampler = TracerProvider(resource=self._resource, shutdown_on_exit=False).sampler
         self._started = time.time_ns()
         self._exporters: list[Any] = []
-        self._seldom: list[tuple[logging.Logger, _Seldom]] = []
+        _seldom.spoke.clear()
 
     def sampled(self, span: Span) -> bool:
         """Tell whether the span's trace is one of those to keep (OTEL_TRACES_SAMPLER)."""
@@ -110,18 +113,15 @@ class Otlp:
         """Shut the exporters, which ends their retries."""
         for exporter in self._exporters:
             exporter.shutdown()
-        for logger, seldom in self._seldom:
-            logger.removeFilter(seldom)
 
     def _open(self, signal: str, target: Target) -> Any:  # noqa: ANN401 - two unrelated class trees
         module, name = _EXPORTERS[signal]
         transport = "grpc" if target.protocol == "grpc" else "http"
         made = getattr(import_module(f"opentelemetry.exporter.otlp.proto.{transport}.{module}"), name)
-        exporter = made(endpoint=target.endpoint)
+        exporter = made(endpoint=target.endpoint, headers=target.headers, timeout=target.timeout)
         for base in type(exporter).__mro__:
             if base.__module__.startswith("opentelemetry.exporter."):
-                self._seldom.append((logging.getLogger(base.__module__), _Seldom()))
-                self._seldom[-1][0].addFilter(self._seldom[-1][1])
+                logging.getLogger(base.__module__).addFilter(_seldom)
         self._exporters.append(exporter)
         return exporter
 

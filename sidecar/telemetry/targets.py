@@ -27,6 +27,10 @@ class OtlpSettings(Struct, frozen=True):
     metrics: bool = True
     logs: bool = True
     """Verdicts and acts as log events, in place of their lifecycle lines."""
+    headers: dict[str, str] | None = None
+    """Sent with every push, for instance credentials; win over the environment's of the same name."""
+    timeout: float | None = None
+    """Seconds that one push may take; 10 where the environment does not say either."""
 
 
 class Target(Struct, frozen=True):
@@ -34,6 +38,8 @@ class Target(Struct, frozen=True):
 
     endpoint: str | None
     protocol: Protocol
+    headers: dict[str, str] | None = None
+    timeout: float | None = None
 
 
 class OtlpError(ValueError):
@@ -63,4 +69,5 @@ def _target(kind: SignalKind, settings: OtlpSettings, environ: Mapping[str, str]
     endpoint = settings.endpoint
     if endpoint and protocol != "grpc":
         endpoint = f"{endpoint.rstrip('/')}/v1/{kind}"
-    return Target(endpoint, protocol)
+    headers = settings.headers and {name.lower(): value for name, value in settings.headers.items()}
+    return Target(endpoint, protocol, headers, settings.timeout)

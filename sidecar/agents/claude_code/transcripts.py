@@ -81,6 +81,9 @@ class Transcripts:
         """Read a session's file to its end now."""
         out: list[g.Observation] = []
         now = self._clock.now()
+        if all(decoder.session != session for decoder in self._decoders.values()):
+            self._folder.notice(None)  # it may have come and gone between two scans
+            out += self.scan()
         for path, decoder in list(self._decoders.items()):
             tail = self._folder.tails.get(path)
             if decoder.session != session or tail is None:
