@@ -67,7 +67,7 @@ class Stage:
 
 async def until(check: Callable[[], object]) -> None:
     async with asyncio.timeout(15):
-        while not check():
+        while not check():  # noqa: ASYNC110 - whatever is waited for has no event
             await asyncio.sleep(0.01)
 
 
@@ -144,9 +144,7 @@ async def test_an_address_that_is_taken_is_an_error_with_its_name(tmp_path: Path
     await stage.run(look)
 
 
-async def test_a_changed_file_is_taken_and_a_bad_one_leaves_the_old_in_force(
-    tmp_path: Path, now: float
-) -> None:
+async def test_a_changed_file_is_taken_and_a_bad_one_leaves_the_old_in_force(tmp_path: Path) -> None:
     script = Home(tmp_path / "claude").session().prompt(120)
     file = tmp_path / "config.yaml"
     file.write_text(config_text(tmp_path))

@@ -38,8 +38,16 @@ def on_terminal(claude: Claude) -> tuple[Api, Terminal]:
     api, line = command(claude, "--mode", "pty")
     terminal = claude.sandbox.start_terminal(line, claude.env)
     until(lambda: api.session()["id"].count("-") == 4, "the session has its id")
-    terminal.expect("❯")
+    terminal.expect("\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}")
     return api, terminal
+
+
+def submit(terminal: Terminal, text: str) -> None:
+    """Type a prompt; an Enter that comes with the text would be one more line of it."""
+    before = len(terminal.output)
+    terminal.type(text)
+    until(lambda: text.rsplit(maxsplit=1)[-1].encode() in terminal.output[before:], "the prompt in the input box")
+    terminal.type("\r")
 
 
 def stderr(claude: Claude) -> str:
@@ -277,14 +285,12 @@ def test_a_prompt_that_hangs_is_ended_and_its_follow_up_is_asked(claude: Claude)
 def test_esc_ends_a_black_hole_on_a_terminal_and_the_next_prompt_stands_alone(claude: Claude) -> None:
     api, terminal = on_terminal(claude)
     for script in ("[[blackhole]]", "x" * 200 + " [[blackhole]]"):
-        terminal.type(script)
-        terminal.type("\r")
+        submit(terminal, script)
         asked_for(claude)
         busy = api.expect(status="busy")
         assert api.interrupt(turn=busy["turn"], reason="over").status == 202
         api.expect(status="idle")
-    terminal.type("[[text after it]]")
-    terminal.type("\r")
+    submit(terminal, "[[text after it]]")
     last = until(lambda: claude.records(type="assistant"), "the answer")[-1]
     assert last["message"]["content"][0]["text"] == "after it"
     assert typed(claude)[-1] == "[[text after it]]"
@@ -302,17 +308,15 @@ def test_esc_ends_a_tool_a_permission_and_a_stream_on_a_terminal(claude: Claude)
     api, terminal = on_terminal(claude)
     for script in ("[[bash python3 -c 'import time;time.sleep(60)']]", "[[stall 5]]"):
         before = len(claude.records(type="assistant"))
-        terminal.type(script)
-        terminal.type("\r")
+        submit(terminal, script)
         turn = api.expect(status="busy")["turn"]
         if "bash" in script:
             until(lambda: len(claude.records(type="assistant")) > before, "the tool runs")  # noqa: B023
         else:
-            terminal.expect("word word")
+            terminal.expect("word")
         assert api.interrupt(turn=turn).status == 202
         api.expect(status="idle")
-    terminal.type("[[text after it]]")
-    terminal.type("\r")
+    submit(terminal, "[[text after it]]")
     until(lambda: typed(claude)[-1:] == ["[[text after it]]"], "the next prompt")
     terminal.signal(signal.SIGTERM)
     assert terminal.wait() == 143
@@ -321,14 +325,13 @@ def test_esc_ends_a_tool_a_permission_and_a_stream_on_a_terminal(claude: Claude)
 def test_a_permission_on_a_terminal_is_waiting_and_esc_ends_it(claude: Claude) -> None:
     claude.allow()
     api, terminal = on_terminal(claude)
-    terminal.type("[[bash touch x]]")
-    terminal.type("\r")
+    submit(terminal, "[[bash touch x]]")
     waiting = api.expect(status="waiting", waiting_for="permission prompt")
     assert api.interrupt(turn=waiting["turn"]).status == 202
     api.expect(status="idle", waiting_for=None)
     assert not Path(claude.sandbox.work, "x").exists()
     assert api.reap(reason="done").status == 202
-    assert terminal.wait() == 143
+    assert terminal.wait() == 75  # its last turn was ended by us
 
 
 def test_the_command_can_be_wrapped_as_a_shim(claude: Claude) -> None:

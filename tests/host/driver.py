@@ -115,63 +115,21 @@ class Pipe:
         os.close(self._descriptor)
 
 
-class Hosted:
-    """A host process in front of an agent."""
+class Api:
+    """A client of a host's control API."""
 
-    def __init__(self, path: Path, options: Sequence[str], command: Sequence[str], **env: str) -> None:
+    def __init__(self, path: Path) -> None:
         self.socket = str(path)
-        listen = [] if "--listen" in options else ["--listen", f"unix:{self.socket}"]
-        self.command = [PYTHON, str(HOST), *listen, *options, "--", *command]
-        self._open(env)
 
-    def _open(self, env: Mapping[str, str]) -> None:
-        out, its_out = os.pipe()
-        error, its_error = os.pipe()
-        self.process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=its_out, stderr=its_error, env=os.environ | dict(env)
-        )
-        os.close(its_out)
-        os.close(its_error)
-        self.out, self.error = Pipe(out), Pipe(error)
-
-    # the client's side
-
-    def write(self, data: bytes) -> None:
-        assert self.process.stdin
-        self.process.stdin.write(data)
-        self.process.stdin.flush()
-
-    def send(self, message: Json) -> None:
-        self.write(json.dumps(message).encode() + b"\n")
-
-    def prompt(self, text: str) -> None:
-        self.send(user(text))
-
-    def close_stdin(self) -> None:
-        assert self.process.stdin
-        with suppress(BrokenPipeError):
-            self.process.stdin.close()
-
-    def wait(self, seconds: float = PATIENCE) -> int:
-        return self.process.wait(seconds)
-
-    def close(self) -> None:
-        """End whatever is still there; the agent goes with its host."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL)
-        self.process.wait(PATIENCE)
-        self.close_stdin()
-        self.out.close()
-        self.error.close()
-
-    # the control API
+    def check(self) -> None:
+        """Give up early if there will never be anybody to talk to."""
 
     def connect(self) -> socket.socket:
         peer = socket.socket(socket.AF_UNIX)
         peer.settimeout(PATIENCE)
 
         def connected() -> bool:
-            assert self.process.poll() is None, self.error.rest()
+            self.check()
             return peer.connect_ex(self.socket) == 0
 
         until(connected, "the host listens")
@@ -226,6 +184,57 @@ class Hosted:
                     return event
         message = f"{fields} not in {seen}"
         raise AssertionError(message)
+
+
+class Hosted(Api):
+    """A host process in front of an agent."""
+
+    def __init__(self, path: Path, options: Sequence[str], command: Sequence[str], **env: str) -> None:
+        super().__init__(path)
+        listen = [] if "--listen" in options else ["--listen", f"unix:{self.socket}"]
+        self.command = [PYTHON, str(HOST), *listen, *options, "--", *command]
+        self._open(env)
+
+    def _open(self, env: Mapping[str, str]) -> None:
+        out, its_out = os.pipe()
+        error, its_error = os.pipe()
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=its_out, stderr=its_error, env=os.environ | dict(env)
+        )
+        os.close(its_out)
+        os.close(its_error)
+        self.out, self.error = Pipe(out), Pipe(error)
+
+    def check(self) -> None:
+        assert self.process.poll() is None, self.error.rest()
+
+    def write(self, data: bytes) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def send(self, message: Json) -> None:
+        self.write(json.dumps(message).encode() + b"\n")
+
+    def prompt(self, text: str) -> None:
+        self.send(user(text))
+
+    def close_stdin(self) -> None:
+        assert self.process.stdin
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+    def wait(self, seconds: float = PATIENCE) -> int:
+        return self.process.wait(seconds)
+
+    def close(self) -> None:
+        """End whatever is still there; the agent goes with its host."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait(PATIENCE)
+        self.close_stdin()
+        self.out.close()
+        self.error.close()
 
 
 class Terminal(Hosted):

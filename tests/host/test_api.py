@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import ExitStack
 from itertools import pairwise
@@ -20,6 +21,8 @@ import pytest
 from tests.host.driver import FAKE, PATIENCE, readable, until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.host.conftest import Start
     from tests.host.driver import Hosted
 
@@ -313,6 +316,20 @@ def test_a_socket_for_a_group_has_mode_0660_and_that_group(start: Start) -> None
     assert (stat.S_IMODE(status.st_mode), status.st_gid) == (0o660, group)
 
 
+@pytest.fixture
+def passage() -> Iterator[Path]:
+    """Lend a folder that everybody may pass through, as no temporary folder of a test's is."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def listening_in(folder: Path, start: Start, *options: str) -> Hosted:
+    host = start("--listen", f"unix:{folder}/control.sock", *options)
+    host.socket = f"{folder}/control.sock"
+    return host
+
+
 def ask_as(host: Hosted, user: int, group: int, groups: list[int]) -> str:
     """Ask for the sessions as somebody else; the answer's first line."""
     asking = (
@@ -329,13 +346,10 @@ def ask_as(host: Hosted, user: int, group: int, groups: list[int]) -> str:
 
 @needs_root
 def test_only_the_same_user_and_root_may_ask_whatever_the_mode_of_the_socket(
-    start: Start, home: Path
+    start: Start, passage: Path
 ) -> None:
-    host = start()
+    host = listening_in(passage, start)
     host.session()
-    for folder in (home, *home.parents):
-        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o011)
     assert "PermissionError" in ask_as(host, 12345, 12345, [])
     Path(host.socket).chmod(0o666)
     assert ask_as(host, 12345, 12345, []) == "HTTP/1.1 403 Forbidden"
@@ -343,12 +357,9 @@ def test_only_the_same_user_and_root_may_ask_whatever_the_mode_of_the_socket(
 
 
 @needs_root
-def test_a_group_lets_its_members_in_and_nobody_else(start: Start, home: Path) -> None:
-    host = start("--group", "54321")
+def test_a_group_lets_its_members_in_and_nobody_else(start: Start, passage: Path) -> None:
+    host = listening_in(passage, start, "--group", "54321")
     host.session()
-    for folder in (home, *home.parents):
-        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o011)
     assert ask_as(host, 12345, 54321, []) == "HTTP/1.1 200 OK"
     assert ask_as(host, 12345, 12345, [54321]) == "HTTP/1.1 200 OK"
     Path(host.socket).chmod(0o666)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.host.driver import FAKE, HOST, PATIENCE, PYTHON, alive, until
+from tests.host.driver import FAKE, HOST, PATIENCE, PYTHON, Pipe, alive, until
 
 if TYPE_CHECKING:
     from tests.host.conftest import Start
@@ -33,15 +33,15 @@ def leaving(path: Path, script: str) -> list[str]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
 def test_signals_are_passed_on_to_the_agent(start: Start, number: signal.Signals) -> None:
     listening = (
-        "import signal,sys\n"
-        f"signal.signal({int(number)}, lambda *_: (print('got it', flush=True), sys.exit(5)))\n"
-        "print('ready', flush=True)\nwhile True: signal.pause()"
+        "import os,select,signal\n"
+        f"signal.signal({int(number)}, lambda *_: (os.write(1, b'got it'), os._exit(5)))\n"
+        "os.write(1, b'ready, ')\nwhile True: select.select([], [], [], 0.05)"
     )
     host = start(command=[sys.executable, "-c", listening])
     host.out.text(b"ready")
     host.process.send_signal(number)
     assert host.wait() == 5
-    assert host.out.rest() == b"ready\ngot it\n"
+    assert host.out.rest() == b"ready, got it"
 
 
 def test_a_termination_in_mid_turn_is_no_success_and_an_idle_one_is_the_agents_own(start: Start) -> None:
@@ -53,33 +53,22 @@ def test_a_termination_in_mid_turn_is_no_success_and_an_idle_one_is_the_agents_o
         assert host.wait() == status
 
 
-def test_a_sigint_that_the_terminal_sent_is_not_passed_on_a_second_time() -> None:
+def test_a_sigint_that_the_terminal_sent_is_not_passed_on_a_second_time(home: Path) -> None:
     counting = (
-        "import signal\ngot = []\nsignal.signal(signal.SIGINT, lambda *_: got.append(1))\n"
-        "print('ready', flush=True)\nsignal.pause()\nsignal.sigtimedwait([signal.SIGINT], 0.3)\n"
-        "print('got', len(got), flush=True)"
+        "import os,select,signal\ngot = []\nsignal.signal(signal.SIGINT, lambda *_: got.append(1))\n"
+        "os.write(1, b'ready')\nwhile not got: select.select([], [], [], 0.05)\n"
+        "for _ in range(6): select.select([], [], [], 0.05)\nos.write(1, b'got %d' % len(got))"
     )
     master, slave = os.openpty()
-    line = [
-        PYTHON,
-        str(HOST),
-        "--listen",
-        "unix:/tmp/agent-host-{pid}.sock",
-        "--",
-        sys.executable,
-        "-c",
-        counting,
-    ]
+    line = [PYTHON, str(HOST), "--listen", f"unix:{home}/control.sock", "--", sys.executable, "-c", counting]
     with subprocess.Popen(["setsid", "--ctty", *line], stdin=slave, stdout=slave, stderr=slave) as process:
-        output = b""
-        while b"ready" not in output:
-            output += os.read(master, 1000)
+        screen = Pipe(os.dup(master))
+        screen.text(b"ready")
         os.write(master, b"\x03")
-        while b"got" not in output:
-            output += os.read(master, 1000)
-        assert b"got 1" in output
+        assert b"got 1" in screen.text(b"got ")
         assert process.wait(PATIENCE) == 0
     os.close(slave)
+    screen.close()
     os.close(master)
 
 

@@ -63,6 +63,31 @@ def test_it_does_not_stay_hot_for_a_clock_set_back() -> None:
     assert list(rota) == []
 
 
+def test_it_stays_hot_within_the_second_it_grew_in() -> None:
+    rota = Rota(hot_for=60)
+    rota.after("a", read(grew=True), 7)
+    rota.after("a", read(), 7)
+    assert list(rota) == ["a"]
+
+
+def test_what_falls_behind_is_not_due_as_well() -> None:
+    rota = Rota(hot_for=60)
+    rota.soon("a")
+    rota.later("a")
+    assert list(rota) == ["a"]
+
+
+def test_what_is_forgotten_never_comes() -> None:
+    rota = Rota(hot_for=60)
+    rota.after("hot", read(grew=True), 0)
+    rota.soon("due")
+    rota.later("behind")
+    for path in ("hot", "due", "behind"):
+        rota.forget(path)
+    assert list(rota) == []
+    assert not rota.pending
+
+
 def test_renamed_it_keeps_its_places() -> None:
     rota = Rota(hot_for=60)
     rota.after("a", read(grew=True, behind=1), 0)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.sources.openfile import OpenFile
 from sidecar.sources.tail import Read, Tail
 
 ReadAll = Callable[..., list[Read]]
@@ -250,3 +251,15 @@ def test_only_so_many_files_are_kept_open(tmp_path: Path) -> None:
     for tail in tails:
         tail.close()
     assert open_files() == before
+
+
+def test_the_file_kept_open_longest_unused_gives_way(path: Path) -> None:
+    path.touch()
+    files = [OpenFile() for _ in range(64)]
+    for file in [*files, files[0]]:
+        file.open(str(path))
+        file.keep()
+    one_more = OpenFile()
+    one_more.open(str(path))
+    one_more.keep()
+    assert (files[0].fd is None, files[1].fd is None, one_more.fd is None) == (False, True, False)

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from io import StringIO
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -34,7 +35,8 @@ def over(request: pytest.FixtureRequest) -> Iterator[Over]:
 
 def plugged(url: str, protocol: Protocol = "http/protobuf", **more: bool) -> tuple[World, Telemetry]:
     world = World()
-    telemetry = Telemetry(world, StringIO(), Settings(otlp=OtlpSettings(url, protocol, **more)))
+    otlp = msgspec.structs.replace(OtlpSettings(url, protocol), **more)
+    telemetry = Telemetry(world, StringIO(), Settings(otlp))
     world.told.append(telemetry)
     return world, telemetry
 
@@ -247,6 +249,20 @@ def test_the_environment_alone_switches_it_on(monkeypatch: pytest.MonkeyPatch) -
         telemetry.shutdown(10)
         assert received.spans
         assert {headers["x-team"] for headers in received.headers} == {"a"}
+
+
+def test_headers_and_time_are_as_configured(over: Over, monkeypatch: pytest.MonkeyPatch) -> None:
+    received, protocol = over
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "77")
+    settings = OtlpSettings(received.url, protocol, headers={"X-Key": "secret"}, timeout=3.5)
+    telemetry = Telemetry(World(), StringIO(), Settings(settings))
+    export = telemetry._export
+    assert export is not None
+    for exporter in export._otlp._exporters:
+        inner = exporter if protocol == "grpc" else exporter._client
+        assert inner._timeout == 3.5
+    telemetry.shutdown(10)
+    assert [headers["x-key"] for headers in received.headers] == ["secret"]
 
 
 def test_a_sampler_of_the_environment_keeps_or_drops_whole_traces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -418,15 +418,17 @@ def test_a_scrape_from_another_thread_survives_a_busy_loop() -> None:
         except BaseException as error:  # noqa: BLE001 - it is shown below
             failed.append(error)
 
-    scraping = threading.Thread(target=scrape)
+    scraping = threading.Thread(target=scrape, daemon=True)
     scraping.start()
-    for number in range(3000):
-        session = f"s{number % 50}"
-        at = 1000.0 + number
-        world.see(sees(at), prompt(at, f"t{number}"), session=session)
-        world.see(g.ToolStarted(at, "c", "Edit"), g.ToolStarted(at, "d", "Write"), session=session)
-        if number % 3 == 0:
-            world.see(g.Closed(at, "test"), session=session)
-    stop.set()
-    scraping.join(20)
+    try:
+        for number in range(3000):
+            session = f"s{number % 50}"
+            at = 1000.0 + number
+            world.see(sees(at), prompt(at, f"t{number}"), session=session)
+            world.see(g.ToolStarted(at, "c", "Edit"), g.ToolStarted(at, "d", "Write"), session=session)
+            if number % 3 == 0:
+                world.see(g.Closed(at, "test"), session=session)
+    finally:
+        stop.set()
+        scraping.join(20)
     assert not failed
