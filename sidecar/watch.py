@@ -19,6 +19,7 @@ from msgspec import Struct
 from sidecar import signals as g
 from sidecar.agent import SourceDown
 from sidecar.fleet import Fleet
+from sidecar.health import RETRY, State
 from sidecar.limits import Rules
 
 if TYPE_CHECKING:
@@ -43,9 +44,6 @@ LATE: Final = 2.0
 FIRST_LOOK: Final = 5.0
 """How long the first reads are waited for, so that sources that know one session merge by time."""
 
-RETRY: Final = 30.0
-"""The longest pause before a source that cannot be read is tried again."""
-
 
 class Doing(Protocol):
     """Whoever carries verdicts out."""
@@ -61,29 +59,6 @@ class Doing(Protocol):
 
     def tick(self, now: float) -> None:
         """Take up what a brake held."""
-
-
-class State(Struct):
-    """How a source fares."""
-
-    agent: str
-    source: str
-    every: float
-    patience: float
-    up: bool = True
-    last_read: float | None = None
-    """Core time of the last read that succeeded."""
-    beat: float | None = None
-    """Core time of the last read that ended, well or not."""
-    reading_since: float | None = None
-    failures: int = 0
-    why: str | None = None
-
-    def stale(self, now: float) -> bool:
-        """Whether the worker hangs: a read that does not end, or a pause that does not."""
-        if self.reading_since is not None:
-            return now - self.reading_since > self.patience
-        return self.beat is not None and now - self.beat > max(self.every, RETRY) + self.patience
 
 
 class Settings(Struct, frozen=True):

@@ -28,6 +28,11 @@ RELIST: Final = 5.0
 READ_AHEAD: Final = 1_000
 """Events kept between two reads; the streams wait when it is full."""
 
+UNNAMED: Final = "host-"
+NAMELESS: Final = 10.0
+"""A host names a session itself until the agent told its id, which takes a second. One that stays
+without a name hangs in its start, and is shown."""
+
 WORDS: Final[dict[str, g.Word]] = {"busy": "busy", "idle": "idle", "waiting": "waiting"}
 
 
@@ -50,6 +55,7 @@ class Hosts:
         self._known: dict[str, Hosted] = {}
         self._lost: set[str] = set()
         self._ours: set[str] = set()
+        self._unnamed: dict[str, float] = {}
 
     async def read(self) -> Sequence[g.Observation]:
         """What the hosts told since the last read. Raises SourceDown where none can be asked."""
@@ -97,6 +103,8 @@ class Hosts:
         return out
 
     def _seen(self, hosted: Hosted, now: float) -> list[g.Observation]:
+        if hosted.id.startswith(UNNAMED) and now - self._unnamed.setdefault(hosted.id, now) < NAMELESS:
+            return []
         old = None if hosted.id in self._lost else self._known.get(hosted.id)
         self._lost.discard(hosted.id)
         self._known[hosted.id] = hosted

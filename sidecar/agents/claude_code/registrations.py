@@ -76,6 +76,7 @@ class Registrations:
         self._alive: dict[str, Registration] = {}
         self._strange = 0
         self._domain: str | None = None
+        self._held: set[str] = set()
 
     @property
     def sessions(self) -> dict[str, Registration]:
@@ -96,6 +97,8 @@ class Registrations:
         now = self._clock.now()
         found = self._files()
         self._domain = _newest_domain(found.values())
+        # A session that another process holds by now has not ended with the one before.
+        self._held = {r.session_id for r in found.values() if self._holds(r)}
         out: list[g.Observation] = []
         for name in [n for n in self._alive if n not in found]:
             out += self._left(self._alive.pop(name), now, gone=False)
@@ -153,6 +156,10 @@ class Registrations:
             return None
         return process.alive(r.pid, int(r.proc_start))
 
+    def _holds(self, r: Registration) -> bool:
+        lives = self._lives(r)
+        return not self._stale(r) if lives is None else lives
+
     def _stale(self, r: Registration) -> bool:
         """Left behind by an earlier container: another pid namespace than the newest one's."""
         return r.pid_domain is not None and r.pid_domain != self._domain
@@ -163,7 +170,7 @@ class Registrations:
         if old is not None and old.session_id != new.session_id:
             out += self._left(self._alive.pop(name), now, gone=False)
             old = None
-        if lives is False or (lives is None and self._stale(new)):
+        if not self._holds(new):
             first = name not in self._read
             if old is not None or (first and lives is False):
                 self._alive.pop(name, None)
@@ -207,6 +214,8 @@ class Registrations:
     def _left(self, r: Registration, now: float, *, gone: bool) -> list[g.Observation]:
         """The process or its registration is gone; what it wrote last is read before that counts."""
         last = list(self._ends(r.session_id))
+        if r.session_id in self._held:
+            return last
         signal: g.Signal = g.ProcessGone(now) if gone else g.Unregistered(now)
         return [*last, g.Observation(r.session_id, signal)]
 

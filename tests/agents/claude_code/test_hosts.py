@@ -176,3 +176,12 @@ async def test_closing_ends_the_streams_and_may_come_before_the_first_read() -> 
     await asyncio.sleep(0)
     await source.close()
     assert fake.closed
+
+
+async def test_a_session_without_a_name_is_shown_only_when_it_stays_without_one() -> None:
+    fake = Fake(Hosted("host-7", status="busy"))
+    source = hosts(fake)
+    assert list(await source.read()) == []
+    await asyncio.sleep(2 * RELIST)
+    assert {o.session for o in await source.read()} == {"host-7"}
+    await source.close()

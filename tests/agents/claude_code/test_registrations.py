@@ -262,3 +262,18 @@ def test_check_says_whose_process_is_alive(desk: Desk) -> None:
 
 def test_the_start_time_is_field_22_of_the_kernels() -> None:
     assert process.alive(os.getpid(), process.start_ticks(os.getpid()))
+
+
+def test_a_session_that_another_process_holds_by_now_is_not_gone(
+    desk: Desk, child: subprocess.Popen[bytes]
+) -> None:
+    desk.register(procStart="7", status="busy", name="1.json")
+    desk.register(pid=child.pid, status="idle", name="2.json")
+    assert "ProcessGone" not in desk.kinds()
+    desk.register(status="idle", name="3.json")
+    desk.read()
+    (desk.path.parent / "3.json").unlink()
+    assert "Unregistered" not in desk.kinds()
+    child.kill()
+    child.wait()
+    assert "ProcessGone" in desk.kinds()
