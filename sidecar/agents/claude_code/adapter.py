@@ -102,8 +102,15 @@ class ClaudeCode:
             _readable("registrations", root / "sessions"),
             *self._registrations.probe(),
         ]
+        written = {path.stem for path in root.glob("projects/*/*.jsonl")}
+        for session in self._registrations.living():
+            if session not in written:
+                why = "it runs without a transcript, so its turns cannot be judged"
+                found.append(Finding(f"transcript of {session}", ok=False, detail=why))
         if self.control is None:
             found.append(Finding("control", ok=False, detail="none is configured: it can only be watched"))
+        elif self._hosts is not None:
+            found += await self._hosts.probe()
         return found
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from sidecar import signals as g
-from sidecar.agent import SourceDown
+from sidecar.agent import Finding, SourceDown
 from sidecar.control.api import Hosted, wall
 from sidecar.control.events import Lost
 
@@ -75,6 +75,21 @@ class Hosts:
             elif event.session in self._known:
                 out.append(g.Observation(event.session, g.Progress(now)))
         return out
+
+    async def probe(self) -> list[Finding]:
+        """For `check`: which hosts answer, and what they can do."""
+        listing = await self._control.sessions()
+        found = [Finding(f"control {at}", ok=False, detail=why) for at, why in listing.errors.items()]
+        for hosted in listing.sessions.values():
+            can = [
+                name
+                for name, able in (("interrupt", hosted.can.interrupt), ("reap", hosted.can.reap))
+                if able
+            ]
+            found.append(
+                Finding(f"control of {hosted.id}", ok=bool(can), detail=" and ".join(can) or "nothing")
+            )
+        return found or [Finding("control", ok=False, detail="no host listens yet; hosts come with sessions")]
 
     async def close(self) -> None:
         """Stop listening."""

@@ -110,6 +110,10 @@ class Registrations:
             self._strange = 0
         return out
 
+    def living(self) -> list[str]:
+        """The sessions whose process is seen alive, asked anew."""
+        return [r.session_id for r in self._files().values() if self._lives(r)]
+
     def probe(self) -> list[Finding]:
         """What `check` says: are the processes visible, does one run without a transcript."""
         found = []

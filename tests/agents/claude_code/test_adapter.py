@@ -279,3 +279,12 @@ async def test_processes_of_other_folders_are_none_of_ours(
     other = Room(tmp_path / "other")
     assert program.poll() is None
     assert await other.read("process") == []
+
+
+async def test_check_warns_of_an_agent_that_runs_without_a_transcript(room: Room) -> None:
+    script = room.home.session()
+    room.home.register(script)
+    found = {f.what: f.ok for f in await room.agent.probe()}
+    assert found[f"transcript of {script.id}"] is False
+    script.prompt(1)
+    assert f"transcript of {script.id}" not in {f.what for f in await room.agent.probe()}

@@ -11,7 +11,7 @@ from sidecar import signals as g
 from sidecar.agent import SourceDown
 from sidecar.agents.claude_code.hosts import RELIST, Hosts
 from sidecar.clock import LiveClock
-from sidecar.control.api import Hosted
+from sidecar.control.api import Can, Hosted
 from sidecar.control.events import Event, Lost
 from sidecar.control.host import Listing
 
@@ -185,3 +185,17 @@ async def test_a_session_without_a_name_is_shown_only_when_it_stays_without_one(
     await asyncio.sleep(2 * RELIST)
     assert {o.session for o in await source.read()} == {"host-7"}
     await source.close()
+
+
+async def test_check_says_which_hosts_answer_and_what_they_can_do() -> None:
+    fake = Fake(BUSY, Hosted("s2", can=Can(interrupt=False, reap=False)))
+    fake.listing.errors["unix:/b.sock"] = "timeout"
+    found = {f.what: (f.ok, f.detail) for f in await hosts(fake).probe()}
+    assert found == {
+        "control unix:/b.sock": (False, "timeout"),
+        "control of s1": (True, "interrupt and reap"),
+        "control of s2": (False, "nothing"),
+    }
+    assert [f.detail for f in await hosts(Fake()).probe()] == [
+        "no host listens yet; hosts come with sessions"
+    ]
