@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sidecar.agents.registry import KINDS
+from sidecar.agents.registry import KINDS, recordings
 from sidecar.client import Client, Unanswered
 from sidecar.config import Config, ConfigError, load
 from sidecar.printed import explained, findings, replayed, table
@@ -90,7 +90,8 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--agent", help="where two agents use the same id")
     explain.add_argument("--json", action="store_true", help="everything, as JSON")
     replay = configured(command("replay", _replay, "Run recorded transcripts through the same judge."))
-    replay.add_argument("--agent", default="claude-code", choices=sorted(KINDS), help="default: %(default)s")
+    recorded = sorted(recordings())
+    replay.add_argument("--agent", default="claude-code", choices=recorded, help="default: %(default)s")
     replay.add_argument("--until", metavar="TIME|+DURATION", help="run on to then; default: the last record")
     replay.add_argument("--json", action="store_true", help="session objects, one a line, then the summary")
     replay.add_argument("--html", metavar="FILE", help=argparse.SUPPRESS)
@@ -219,7 +220,7 @@ def _replay(args: argparse.Namespace) -> int:
     named = [*(config.agents or ()), *config.found.values()]
     rules = next((entry.rules for entry in named if entry.kind == args.agent), config.rules)
     replay = Replay(args.agent, rules)
-    replay.run(KINDS[args.agent].recording(args.paths).observations(), end)
+    replay.run(recordings()[args.agent](args.paths).observations(), end)
     shown, summary = replay.shown(), replay.tally.summary(replay.sessions())
     if args.json:
         sys.stdout.write("".join(json.dumps(line) + "\n" for line in [*shown, summary]))

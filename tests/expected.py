@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.agents.registry import KINDS
+from sidecar.agents.registry import recordings
 from sidecar.limits import Rules
 from sidecar.replay import Replay
 
@@ -20,12 +20,12 @@ ROOT = Path(__file__).parent / "recordings"
 
 def cases() -> list[Path]:
     """Every recorded case of an agent that can be read."""
-    return [case for kind in KINDS for case in sorted(ROOT.glob(f"{kind}/*/*")) if case.is_dir()]
+    return [case for kind in recordings() for case in sorted(ROOT.glob(f"{kind}/*/*")) if case.is_dir()]
 
 
 def signals(case: Path) -> list[str]:
     """The signals of a case, one a line: seconds since the first, session, kind and fields."""
-    observed = KINDS[case.parts[-3]].recording([case]).observations()
+    observed = recordings()[case.parts[-3]]([case]).observations()
     start = min((o.signal.at for o in observed), default=0.0)
     lines = []
     for session, signal in observed:
@@ -45,7 +45,7 @@ def signals(case: Path) -> list[str]:
 def sessions(case: Path) -> list[dict[str, Any]]:
     """The session objects at the last record."""
     replay = Replay(case.parts[-3], Rules())
-    replay.run(KINDS[case.parts[-3]].recording([case]).observations(), lambda last: last)
+    replay.run(recordings()[case.parts[-3]]([case]).observations(), lambda last: last)
     return replay.shown()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec import Struct
 
 from sidecar.agent import Agent
+from sidecar.agents import control_api
 from sidecar.agents.claude_code import adapter as claude_code
 from sidecar.agents.claude_code.recording import Recording as ClaudeCodeRecording
 from sidecar.clock import Clock
@@ -54,7 +55,8 @@ class Kind(Struct, frozen=True):
     control_kinds: Mapping[str, type[Struct]]
     build: Callable[[Any, Clock], Agent]
     """From its entry and the clock, the adapter."""
-    recording: Callable[[Sequence[Path]], Recording]
+    recording: Callable[[Sequence[Path]], Recording] | None = None
+    """None: it leaves nothing behind that could be replayed."""
     presets: Mapping[str, Mapping[str, Any]] = {}
     found: Callable[[], bool] = bool
     """Whether this machine has such an agent where it keeps its files by default."""
@@ -65,6 +67,11 @@ CONTROLS: Final[dict[str, type[Struct]]] = {
     "signal": signal_control.Settings,
     "exec": exec_control.Settings,
 }
+
+
+def recordings() -> dict[str, Callable[[Sequence[Path]], Recording]]:
+    """How to read what each kind leaves behind, for those that leave something."""
+    return {name: kind.recording for name, kind in KINDS.items() if kind.recording is not None}
 
 
 def _claude_code(entry: Entry, clock: Clock) -> Agent:
@@ -81,6 +88,10 @@ def _claude_code(entry: Entry, clock: Clock) -> Agent:
     return agent
 
 
+def _control_api(entry: Entry, clock: Clock) -> Agent:
+    return control_api.ControlApi(entry.name, entry.settings, clock, attended=entry.attended)
+
+
 KINDS: Final[dict[str, Kind]] = {
     "claude-code": Kind(
         claude_code.Settings,
@@ -90,4 +101,5 @@ KINDS: Final[dict[str, Kind]] = {
         {"claude-remote-control": {}},
         lambda: Path(claude_code.default_root()).is_dir(),
     ),
+    "control-api": Kind(control_api.Settings, {}, _control_api, presets={"sdk-box": {}}),
 }

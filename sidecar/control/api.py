@@ -70,6 +70,8 @@ class Hosted(Struct, frozen=True):
     last_activity_at: str | float | None = None
     pid: int | None = None
     can: Can = Can()
+    tools: dict[str, str] = {}
+    """Open tool calls by id, with the tool's name; not every box tells."""
 
     @property
     def works(self) -> bool:

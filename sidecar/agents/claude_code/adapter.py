@@ -102,7 +102,7 @@ class ClaudeCode:
             _readable("registrations", root / "sessions"),
             *self._registrations.probe(),
         ]
-        written = {path.stem for path in root.glob("projects/*/*.jsonl")}
+        written = _written(root)
         for session in self._registrations.living():
             if session not in written:
                 why = "it runs without a transcript, so its turns cannot be judged"
@@ -134,6 +134,10 @@ class ClaudeCode:
 def default_root() -> str:
     """Where Claude Code keeps its files unless told otherwise."""
     return os.environ.get("CLAUDE_CONFIG_DIR") or str(Path.home() / ".claude")
+
+
+def _written(root: Path) -> set[str]:
+    return {path.stem for path in root.glob("projects/*/*.jsonl")}
 
 
 def _readable(what: str, folder: Path) -> Finding:

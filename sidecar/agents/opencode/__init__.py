@@ -1,0 +1,1 @@
+"""OpenCode and its fork redcode, as seen from outside."""

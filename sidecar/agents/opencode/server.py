@@ -1,0 +1,200 @@
+"""One OpenCode server over HTTP, asked with every bound on.
+
+The other end may be hung, gone, behind a proxy or something else altogether. Answers are read up
+to a limit, never redirected, never unpacked; whatever is wrong is a `SourceDown` without content.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import aiohttp
+from msgspec import Struct
+from yarl import URL
+
+from sidecar.agent import SourceDown
+from sidecar.agents.opencode import records as r
+from sidecar.config_units import FilePath, Seconds, Url
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+MAX_ANSWER: Final = 8 << 20
+"""Bytes of one answer: a thousand sessions are one megabyte, a message with its tools' output a few."""
+
+MAX_PASSWORD: Final = 4096
+OK: Final = 200
+MULTIPLE_CHOICES: Final = 300
+BAD_REQUEST: Final = 400
+UNAUTHORIZED: Final = 401
+NOT_FOUND: Final = 404
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Where the server is, and how it is asked."""
+
+    url: Url
+    """Where `opencode serve` listens, usually `http://127.0.0.1:4096`. Required: a server of
+    somebody else's is not to be asked unbidden."""
+
+    username: str = "opencode"
+    """The user that the server expects beside the password: its OPENCODE_SERVER_USERNAME."""
+
+    password_file: FilePath | None = None
+    """A file with the server's OPENCODE_SERVER_PASSWORD, read at every request. Off: none is sent."""
+
+    directories: tuple[FilePath, ...] = ()
+    """Only the sessions of these working directories are watched. Empty: those of all."""
+
+    every: Seconds = 5.0
+    """Seconds between two polls of what is busy and of what waits. 5s: the event stream tells both
+    at once, the poll only finds what the stream lost."""
+
+    timeout: Seconds = 5.0
+    """How long one request may take. 5s: a server answers within milliseconds, and the look before
+    an act takes several requests."""
+
+    stream_timeout: Seconds = 35.0
+    """Silence after which the event stream counts as dead. 35s: the server sends a heartbeat every
+    10 s, and three may be lost."""
+
+    ca_file: FilePath | None = None
+    """Certificates that an https server is checked against. Off: the system's."""
+
+    client_cert_file: FilePath | None = None
+    """A client certificate in PEM, its key in the same file or in `client_key_file`. Off: none."""
+
+    client_key_file: FilePath | None = None
+    """The key of the client certificate. Off: it is in the certificate's file."""
+
+    delete: bool = False
+    """Whether a reaped session is deleted. False: it is archived, which keeps its history."""
+
+    def __post_init__(self) -> None:
+        """A key alone proves nothing."""
+        if self.client_key_file is not None and self.client_cert_file is None:
+            raise ValueError("client_key_file needs client_cert_file")
+
+
+class Server:
+    """Requests to one server."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    async def get(
+        self,
+        decode: Callable[[bytes], T],
+        *path: str,
+        directory: str | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> T | None:
+        """What is there; None where there is no such thing. Raises SourceDown."""
+        async with self.request("GET", *path, directory=directory, query=query) as answer:
+            if answer.status == NOT_FOUND:
+                return None
+            check(answer.status)
+            body = await _body_of(answer)
+        try:
+            return decode(body)
+        except r.ERRORS as error:
+            raise SourceDown("its answer is not what this endpoint gives") from error
+
+    async def order(
+        self, method: str, *path: str, directory: str | None, body: object = None
+    ) -> int:
+        """Ask for something to be done; gives the status. Raises SourceDown."""
+        options = {} if body is None else {"json": body}
+        async with self.request(method, *path, directory=directory, **options) as answer:
+            return answer.status
+
+    @asynccontextmanager
+    async def request(
+        self,
+        method: str,
+        *path: str,
+        directory: str | None = None,
+        query: Mapping[str, str] | None = None,
+        **options: Any,  # noqa: ANN401 - aiohttp's own
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An open answer; everything that can go wrong with it is SourceDown."""
+        try:
+            headers = {"Accept-Encoding": "identity"} | self._authorization()
+            if directory is not None:
+                headers["x-opencode-directory"] = quote(directory, safe="/")
+            options = {"timeout": aiohttp.ClientTimeout(total=self.settings.timeout)} | options
+            async with (
+                aiohttp.ClientSession(
+                    connector=self._connector(), auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+                ) as http,
+                http.request(
+                    method, self._url(path, query), headers=headers, allow_redirects=False, **options
+                ) as answer,
+            ):
+                yield answer
+        except TimeoutError as error:
+            raise SourceDown("it did not answer in time") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise SourceDown(_named(error)) from error
+
+    def _url(self, path: tuple[str, ...], query: Mapping[str, str] | None) -> URL:
+        """Ids are data, down to the dots."""
+        base = "http://opencode" if self.settings.url.startswith("unix:") else self.settings.url
+        parts = [quote(part, safe="").replace(".", "%2E") for part in path]
+        return URL("/".join([base, *parts]), encoded=True).with_query(query)
+
+    def _connector(self) -> aiohttp.BaseConnector:
+        settings = self.settings
+        if settings.url.startswith("unix:"):
+            return aiohttp.UnixConnector(settings.url.removeprefix("unix:"))
+        if not settings.url.startswith("https:"):
+            return aiohttp.TCPConnector()
+        context = ssl.create_default_context(cafile=settings.ca_file)
+        if settings.client_cert_file is not None:
+            context.load_cert_chain(settings.client_cert_file, settings.client_key_file)
+        return aiohttp.TCPConnector(ssl=context)
+
+    def _authorization(self) -> dict[str, str]:
+        if self.settings.password_file is None:
+            return {}
+        try:
+            with Path(self.settings.password_file).open("rb") as file:
+                password = file.read(MAX_PASSWORD).rstrip(b"\r\n")
+        except OSError as error:
+            raise SourceDown("the password file cannot be read") from error
+        pair = self.settings.username.encode() + b":" + password
+        return {"Authorization": "Basic " + base64.b64encode(pair).decode()}
+
+
+def check(status: int) -> None:
+    """Raise SourceDown for any status but success."""
+    if status == UNAUTHORIZED:
+        raise SourceDown("HTTP 401: it wants another user or password")
+    if MULTIPLE_CHOICES <= status < BAD_REQUEST:
+        raise SourceDown(f"HTTP {status}: it sends elsewhere")
+    if status != OK:
+        raise SourceDown(f"HTTP {status}")
+
+
+async def _body_of(answer: aiohttp.ClientResponse) -> bytes:
+    """The body, whole and bounded."""
+    body = bytearray()
+    async for chunk in answer.content.iter_any():
+        body += chunk
+        if len(body) > MAX_ANSWER:
+            raise SourceDown("its answer is too large")
+    return bytes(body)
+
+
+def _named(error: Exception) -> str:
+    """An error by its kind: its text may quote what the other end sent."""
+    reason = getattr(error, "strerror", None) or getattr(getattr(error, "os_error", None), "strerror", None)
+    return f"{type(error).__name__}: {reason}" if isinstance(reason, str) else type(error).__name__
