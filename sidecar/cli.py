@@ -71,7 +71,12 @@ def _parser() -> argparse.ArgumentParser:
 
     run = configured(command("run", _run, "Watch the agents: those configured, or those of this machine."))
     run.add_argument("--demo", action="store_true", help="watch an agent of our own that works and hangs")
-    configured(command("check", _check, "Check the configuration, and what can be read and controlled."))
+    check = configured(
+        command("check", _check, "Check the configuration, and what can be read and controlled.")
+    )
+    check.add_argument("--url", help="instead, check a box: does it keep to the Agent Control API?")
+    check.add_argument("--token-file", help="the box's bearer token")
+    check.add_argument("--session", metavar="SESSION", help="a session of the box that may be ended for it")
     sessions = asking(command("sessions", _sessions, "List the sessions of the running sidecar."))
     sessions.add_argument("--json", action="store_true", help="one session object a line")
     sessions.add_argument("--watch", action="store_true", help="again every second")
@@ -142,6 +147,8 @@ async def _serve(config: Config, reload: Any) -> int:  # noqa: ANN401 - a Reload
 
 
 def _check(args: argparse.Namespace) -> int:
+    if args.url is not None:
+        return _conform(args)
     from sidecar.clock import LiveClock  # noqa: PLC0415
     from sidecar.service import chosen  # noqa: PLC0415
 
@@ -160,6 +167,21 @@ def _check(args: argparse.Namespace) -> int:
     sys.stdout.write(f"configuration: {where}: good, mode {config.settings.mode}\n")
     sys.stdout.write(findings(asyncio.run(probed())))
     return 0
+
+
+def _conform(args: argparse.Namespace) -> int:
+    from sidecar.config_units import url  # noqa: PLC0415
+    from sidecar.control.api import Settings  # noqa: PLC0415
+    from sidecar.control.conformance import conform  # noqa: PLC0415
+
+    try:
+        settings = Settings(url=url(args.url), token_file=args.token_file)
+    except ValueError as error:
+        _say(f"agent-sidecar: --url {args.url!r} {error}")
+        return 2
+    found = asyncio.run(conform(settings, args.session))
+    sys.stdout.write(findings({args.url: found}))
+    return 0 if all(f.ok for f in found) else 1
 
 
 def _client(args: argparse.Namespace) -> Client:

@@ -106,6 +106,14 @@ async def _follow(settings: Settings, endpoint: str, told: asyncio.Queue[Event])
 
 
 async def _stream(settings: Settings, endpoint: str) -> AsyncGenerator[Event, None]:
+    async for data in streamed(settings, endpoint):
+        event = event_of(data)
+        if event is not None:
+            yield event
+
+
+async def streamed(settings: Settings, endpoint: str) -> AsyncGenerator[bytes, None]:
+    """One endpoint's events as they come, undecoded. Raises Unreachable."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=settings.timeout, sock_read=SILENCE)
     url = api.target(endpoint, "events")
     async with api.request(settings, endpoint, "GET", url, timeout=timeout) as answer:
@@ -114,9 +122,7 @@ async def _stream(settings: Settings, endpoint: str) -> AsyncGenerator[Event, No
         cutter = Cutter()
         async for chunk in answer.content.iter_any():
             for data in cutter.feed(chunk):
-                event = event_of(data)
-                if event is not None:
-                    yield event
+                yield data
 
 
 class Cutter:
