@@ -128,11 +128,16 @@ def _run(args: argparse.Namespace) -> int:
 async def _serve(config: Config, reload: Any) -> int:  # noqa: ANN401 - a Reload or None
     from sidecar.server import ListenError  # noqa: PLC0415
     from sidecar.service import Service, lines  # noqa: PLC0415
+    from sidecar.telemetry.targets import OtlpError  # noqa: PLC0415
 
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    service = Service(config, lines(config), reload=reload)
+    try:
+        service = Service(config, lines(config), reload=reload)
+    except OtlpError as error:
+        _say(f"agent-sidecar: {error}")
+        return 2
 
     def started() -> None:
         url = f"http://{service.server.address}/"

@@ -97,7 +97,7 @@ class Fleet:
         before = (session.turn is not None, session.progress_at, session.parent, session.status)
         gone = session.gone_at
         changed = fold(session, signal)
-        self._tell(session, changed)
+        self._tell(session, changed, signal)
         if session.parent is not None or (session.agent, session.id) in self._family:
             self._relate(session, signal, before, was_gone=gone is not None)
         if session.closed is not None:
@@ -164,16 +164,18 @@ class Fleet:
             return
         held = self._held.pop(key, [])
         session.dormant, session.closed_at = False, None
-        self._tell(session, [c.SessionOpened(max(session.first_seen, self._told_from))])
-        self._tell(session, held)
+        self._tell(session, [c.SessionOpened(max(session.first_seen, self._told_from)), *held])
         for signal in self._law.opened(session):
             self.fold(session, signal)
         self._law.woken(session)
 
-    def _tell(self, session: Session, changed: list[c.Change]) -> None:
+    def _tell(self, session: Session, changed: list[c.Change], cause: g.Signal | None = None) -> None:
+        """Tell what happened since we started, be it the end of something older."""
+        live = cause is None or (cause.at >= self._told_from and not isinstance(cause, g.Ticked))
         held = self._held.setdefault((session.agent, session.id), []) if session.dormant else None
         for change in changed:
-            if change.at < self._told_from:
+            # What is read now is counted now, however old the record that it is dated by.
+            if not live and change.at < self._told_from and not isinstance(change, c.RecordsRead):
                 continue
             # What became of an act is told of a session that this very act has ended, too.
             if held is not None and not isinstance(change, c.ActEnded):

@@ -37,6 +37,8 @@ def fold(session: Session, signal: g.Signal) -> Out:
     """Apply one signal; returns the changes, in the order in which they happened."""
     out: Out = []
     if session.closed is None:
+        if session.dormant and session.closed_at is not None:
+            session.phase_since = max(session.phase_since, signal.at)  # it was in none while it slept
         _FOLD[type(signal)](session, signal, out)
         move(session, signal.at, out)
     return out
@@ -80,7 +82,7 @@ def _process_seen(s: Session, x: g.ProcessSeen, _: Out) -> None:
 
 
 def _process_gone(s: Session, x: g.ProcessGone, out: Out) -> None:
-    s.process = s.rss = s.cpu = None
+    s.process = s.rss = s.cpu = s.registered_at = None  # what registered the session died
     _ended(s, x.at, "process ended", out)
 
 
@@ -324,6 +326,8 @@ def _release(s: Session, verdict: Verdict) -> None:
 
 def _closed(s: Session, x: g.Closed, out: Out) -> None:
     _settle(s, out)
+    if s.turn is not None:
+        close_turn(s, s.turn, _last_progress(s, s.turn), "abandoned", out)
     leave(s, x.at, "closed", out)
     s.closed, s.closed_at = x.why, x.at
     s.registered_at = s.process = s.status = s.wait = s.rss = s.cpu = None

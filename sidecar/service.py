@@ -20,7 +20,7 @@ from sidecar.board import Board
 from sidecar.clock import LiveClock
 from sidecar.journal import Journal
 from sidecar.server import Options, Server
-from sidecar.telemetry.targets import OtlpSettings
+from sidecar.telemetry.targets import OtlpError, OtlpSettings, Protocol
 from sidecar.telemetry.telemetry import Settings as TelemetrySettings
 from sidecar.telemetry.telemetry import Telemetry
 from sidecar.telemetry.watched import ControlState, Facts, SourceState
@@ -42,6 +42,8 @@ DRAIN: Final = 1.5
 FLUSH: Final = 2.0
 """Seconds at shutdown for acts under way and for the last push: together under the 5 s in which a
 terminated sidecar has to be gone."""
+
+PROTOCOLS: Final[dict[str, Protocol]] = {"http": "http/protobuf", "grpc": "grpc"}
 
 POLL: Final = 2.0
 """Seconds between two looks at the configuration file; a change has to be read twice."""
@@ -229,8 +231,10 @@ def telling(config: Config) -> TelemetrySettings:
     told = config.settings.telemetry
     otlp = OtlpSettings()
     if told.otlp is not None:
-        protocol = {"http": "http/protobuf", "grpc": "grpc", None: None}[told.otlp.protocol]
-        otlp = OtlpSettings(told.otlp.endpoint, protocol, told.otlp.traces, told.otlp.metrics, told.otlp.logs)  # type: ignore[arg-type]
+        o = told.otlp
+        protocol = PROTOCOLS.get(o.protocol or "")
+        headers = None if o.headers_file is None else headers_in(Path(o.headers_file))
+        otlp = OtlpSettings(o.endpoint, protocol, o.traces, o.metrics, o.logs, headers, o.timeout)
     after = told.liveness_after
     return TelemetrySettings(
         otlp,
@@ -238,6 +242,18 @@ def telling(config: Config) -> TelemetrySettings:
         config.settings.metrics.per_session,
         told.turn_progress,
     )
+
+
+def headers_in(path: Path) -> dict[str, str]:
+    """The headers of a file, `name: value` a line; raises OtlpError."""
+    try:
+        pairs = [line.partition(":") for line in path.read_text().splitlines() if line.strip()]
+    except (OSError, UnicodeError) as error:
+        raise OtlpError(f"telemetry.otlp.headers_file: {path} cannot be read ({error})") from error
+    for name, colon, _ in pairs:
+        if not colon or not name.strip():
+            raise OtlpError(f"telemetry.otlp.headers_file: {path}: a line is not `name: value`")
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def lines(config: Config) -> TextIO:

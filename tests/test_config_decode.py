@@ -67,6 +67,7 @@ def test_lists_of_maps() -> None:
 
 def test_a_tree_of_its_own_is_left_as_it_is() -> None:
     assert rich("tree: {a: [1, {b: null}]}").tree == {"a": [1, {"b": None}]}
+    assert type(rich("", AGENT_SIDECAR__AGENTS__0__TREE="x").tree) is str
 
 
 def test_ranges_that_are_open_on_one_side() -> None:

@@ -153,6 +153,7 @@ WRONG = [
         {"AGENTS__X__KIND": "opencode"},
         "AGENT_SIDECAR__AGENTS__X__KIND: agents has 0 entries; the next one is number 0",
     ),
+    ({"AGENTS__0__URL": "http://a"}, "AGENT_SIDECAR__AGENTS__0__URL: agents.0 has no setting 'url'"),
     ({"MODE": "kill"}, "mode: 'kill' is not one of: enforce, observe (from AGENT_SIDECAR__MODE)"),
     ({"ACTIONS__MAX": "x"}, "actions.max: 'x' is not a whole number (from AGENT_SIDECAR__ACTIONS__MAX)"),
     ({"ACTIONS__MAX": "1.5"}, "actions.max: '1.5' is not a whole number (from AGENT_SIDECAR__ACTIONS__MAX)"),

@@ -127,6 +127,7 @@ SENTENCES = [
         f"telemetry.otlp.endpoint: 'http://' {URL}",
     ),
     ("listen: a:65536", f"listen: 'a:65536' {ADDRESS}"),
+    ("{listen: 'a:65535', x: 1}", f"x: unknown setting (given: 1); allowed here: {ALLOWED}"),
     ("listen: 'a b:1'", f"listen: 'a b:1' {ADDRESS}"),
     ("listen: '[::1:1'", f"listen: '[::1:1' {ADDRESS}"),
     (

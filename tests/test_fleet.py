@@ -297,3 +297,61 @@ def test_a_session_that_ended_stays_closed_when_it_is_looked_at_again_and_its_ac
     assert world.shown() == []
     world.fleet.fold(world.get(), g.Acted(6, "reap", "t1", "idle", "effective", "idle"))
     assert world.kinds()[-2:] == ["SessionClosed", "ActEnded"]
+
+
+def test_a_dormant_session_is_not_judged_and_keeps_nobody_awake() -> None:
+    world = World()
+    world.see(10 * HOUR, up(1), prompt(1), block(3), end(3))
+    assert world.fleet.tick(10 * HOUR) == 10 * HOUR + 15
+    assert world.told == []
+
+
+def test_a_warning_is_told_and_nothing_is_carried_out() -> None:
+    world = World()
+    world.see(0, up(0), prompt(0))
+    world.fleet.tick(20 * MIN)
+    assert world.kinds()[-1] == "WarningGiven"
+    assert world.law.decided == []
+
+
+def test_a_forgotten_subagent_hears_nothing_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "KEPT_ASLEEP", 10)
+    world = World()
+    world.see(10 * HOUR, up(1), child(1), prompt(1, "a1"), end(3), session="a")
+    for number in range(20):
+        world.see(10 * HOUR, up(1), prompt(1), end(3), session=f"old-{number}")
+    assert world.fleet.get("claude-code", "a") is None
+    world.see(10 * HOUR, g.Registered(0), status(10 * HOUR, "busy"))
+    assert world.shown() == ["s1"]
+
+
+def test_a_session_without_a_parent_is_adopted_by_nobody() -> None:
+    world = World()
+    world.see(0, up(0), prompt(0))
+    world.fleet._adopt(world.get())
+    assert world.get().status is None
+
+
+def test_an_end_that_is_found_now_is_told_though_it_is_dated_before_we_started() -> None:
+    world = World(told_from=100)
+    world.see(100, up(1), prompt(50), block(60), status(70, "idle"))
+    world.fleet.fold(world.get(), g.Acted(160, "report", "t1", "idle_in_turn", "reported", "idle_in_turn"))
+    (closed,) = [change for _, change in world.told if isinstance(change, c.TurnClosed)]
+    assert (closed.at, closed.turn.outcome) == (60, "abandoned")
+
+
+def test_one_that_only_settles_now_is_history() -> None:
+    world = World(told_from=100)
+    world.see(100, up(1), g.Registered(0), prompt(50), end(60, settle=1.5))
+    world.fleet.tick(100)
+    assert world.get().turns["completed"] == 1
+    assert "TurnClosed" not in world.kinds()
+
+
+def test_a_session_was_in_no_phase_while_it_slept() -> None:
+    world = World()
+    world.see(3, up(1), g.Registered(0), prompt(1), end(3))
+    world.see(4, g.Unregistered(4))
+    world.see(500, prompt(500, "t2"))
+    left = [change for _, change in world.told if isinstance(change, c.PhaseLeft)]
+    assert [(x.phase, x.since, x.at) for x in left][-1] == ("idle", 500, 500)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +12,7 @@ from sidecar import changes as c
 from sidecar import signals as g
 from sidecar.fold import fold
 from sidecar.policy import judge
-from sidecar.session import KEPT_VERDICTS, OUTCOMES, Session, phase
+from sidecar.session import KEPT_VERDICTS, OUTCOMES, Process, Session, Verdict, phase
 from tests.stories import (
     RULES,
     block,
@@ -25,6 +28,10 @@ from tests.stories import (
     up,
     verdicts,
 )
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def outcome(*signals: g.Signal) -> tuple[str | None, float | None]:
@@ -43,6 +50,53 @@ def acted(
     return g.Acted(at, action, "t1", bound, what, bound)
 
 
+JUDGED = g.Judged(2700, "model", "model", "interrupt", "transcript", "silence", "t1")
+VERDICT = Verdict(2700, "t1", "model", "model", "interrupt", "transcript", "silence", progress_at=1)
+OPUS = g.Used(1.5, "opus", 10, 5)
+
+# Each line: what is told, after which signals the last of which tells it, and the change in full.
+TOLD: list[tuple[str, list[g.Signal], Callable[[Session], c.Change]]] = [
+    ("a turn that begins", [up(), prompt(1)], lambda s: c.TurnOpened(1, s.turn)),
+    ("a turn that a block begins, at its stamp", [up(), block(1)], lambda s: c.TurnOpened(1, s.turn)),
+    ("a turn that ends", [up(), prompt(1), end(5)], lambda s: c.TurnClosed(5, s.last)),
+    ("a phase, with the model and the turn it belonged to", [up(), prompt(1), OPUS, tool(2)], lambda s: c.PhaseLeft(2, "model", 1, "tool", s.turn, "opus", None)),
+    ("a phase between turns has the last model", [up(), prompt(1), OPUS, end(2), prompt(9, "t2")], lambda _: c.PhaseLeft(9, "idle", 2, "model", None, "opus", None)),
+    ("the last phase of a turn is its own", [up(), prompt(1), end(2)], lambda s: c.PhaseLeft(2, "model", 1, "idle", s.last, None, None)),
+    ("the phase in which a session closes", [up(), prompt(1), end(2), g.Closed(9, "silent")], lambda _: c.PhaseLeft(9, "idle", 2, "closed", None, None, None)),
+    ("a gap", [up(), prompt(1), block(3)], lambda s: c.GapClosed(3, "model", 2, 1, s.turn)),
+    ("a gap of a second", [up(), prompt(1), block(2)], lambda s: c.GapClosed(2, "model", 1, 1, s.turn)),
+    ("a tool that has its result", [up(), prompt(1), tool(2), result(5)], lambda s: c.ToolClosed(5, "c1", "Bash", 2, s.turn, unfinished=False)),
+    ("a tool without one", [up(), prompt(1), tool(2), end(5)], lambda s: c.ToolClosed(5, "c1", "Bash", 2, s.last, unfinished=True)),
+    ("tokens", [up(), prompt(1), OPUS], lambda s: c.TokensUsed(1.5, "opus", {"input": 10, "output": 5, "cache_read": 0, "cache_write": 0}, s.turn)),
+    ("tokens of no turn", [up(), OPUS], lambda _: c.TokensUsed(1.5, "opus", {"input": 10, "output": 5, "cache_read": 0, "cache_write": 0}, None)),
+    ("a retry", [up(), prompt(1), g.Retrying(2, "overloaded")], lambda _: c.RetrySeen(2, "overloaded")),
+    ("a read", [g.Records(2, 1, 2, 3, 4, 5)], lambda _: c.RecordsRead(2, {"progress": 1, "presence": 2, "unknown": 3, "malformed": 4, "oversized": 5})),
+    ("a lost source", [up(), g.SourceLost(2, "transcript")], lambda _: c.SourceChanged(2, "transcript", up=False)),
+    ("a regained source", [up(), g.SourceLost(2, "transcript"), up(3)], lambda _: c.SourceChanged(3, "transcript", up=True)),
+    ("another status", [status(2, "waiting", "question")], lambda _: c.StatusChanged(2, "waiting", "question")),
+    ("a warning", [up(), prompt(1), g.Warned(2, "model", "model", "half")], lambda s: c.WarningGiven(2, "model", "half", s.turn)),
+    ("a verdict", [up(), prompt(1), JUDGED], lambda s: c.VerdictGiven(2700, VERDICT, s.turn)),
+    ("an act about to begin", [up(), prompt(1), sent(4)], lambda s: c.ActIntended(4, "interrupt", "silence", "model", s.turn)),
+    ("what became of it", [up(), prompt(1), JUDGED, acted(2701, "effective")], lambda s: c.ActEnded(2701, "interrupt", "effective", "model", s.turn)),
+    ("what became of an act on a turn that is over", [up(), prompt(1), end(2), acted(3, "effective")], lambda s: c.ActEnded(3, "interrupt", "effective", "model", s.last)),
+    ("a session that is over", [up(), g.Registered(0), g.Unregistered(9)], lambda _: c.SessionClosed(9, "unregistered")),
+    ("a session whose process ended", [up(), g.ProcessGone(9)], lambda _: c.SessionClosed(9, "process ended")),
+    ("a session that we ended", [up(), prompt(1), sent(4), g.ProcessGone(9)], lambda _: c.SessionClosed(9, "process ended")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("says", "signals", "change"), TOLD, ids=[case[0] for case in TOLD])
+def test_it_is_told_in_full(
+    says: str, signals: list[g.Signal], change: Callable[[Session], c.Change]
+) -> None:
+    *before, last = signals
+    session = story(*before)
+    changes = fold(session, last)
+    expected = change(session)
+    assert expected in changes, says
+    assert len(of(changes, type(expected))) == 1, says
+
+
 def test_a_turn_ends_as_it_says() -> None:
     assert outcome(up(), prompt(1), end(5)) == ("completed", 5)
     assert outcome(up(), prompt(1), end(5, "interrupted")) == ("interrupted", 5)
@@ -50,6 +104,12 @@ def test_a_turn_ends_as_it_says() -> None:
 
 def test_a_provisional_end_is_dated_at_the_record_that_caused_it() -> None:
     assert outcome(up(), prompt(1), end(5, settle=1.5), g.Ticked(9)) == ("completed", 5)
+
+
+def test_an_end_is_provisional_however_soon_it_settles() -> None:
+    session = story(up(), prompt(1), end(5, settle=0.25))
+    assert session.turn is not None
+    assert outcome(up(), prompt(1), end(5, settle=0.25), g.Ticked(5.25)) == ("completed", 5)
 
 
 def test_a_hard_end_after_a_provisional_failure_leaves_it_failed() -> None:
@@ -81,6 +141,7 @@ def test_a_turn_that_we_ended_is_stalled_whatever_it_says() -> None:
         assert outcome(up(), prompt(1), sent(4), how) == ("stalled", 5)
     assert outcome(up(), prompt(1), block(2), sent(4), prompt(9, "t2")) == ("stalled", 2)
     assert outcome(up(), g.Registered(0), prompt(1), sent(4), g.Unregistered(6)) == ("stalled", 6)
+    assert outcome(up(), prompt(1), sent(4), acted(5, "effective"), end(6)) == ("stalled", 6)
 
 
 def test_a_refused_interrupt_leaves_the_turn_its_own_end() -> None:
@@ -103,6 +164,8 @@ def test_but_not_a_turn_that_went_on_to_work() -> None:
 
 def test_an_act_on_another_turn_marks_nothing() -> None:
     assert outcome(up(), prompt(1), sent(4, "t0"), end(5)) == ("completed", 5)
+    late = g.Acted(5, "interrupt", "t0", "model", "failed", "model")
+    assert outcome(up(), prompt(1), sent(4), late, end(6)) == ("stalled", 6), "nor takes it back"
 
 
 def test_the_echo_of_our_own_act_is_not_progress() -> None:
@@ -118,6 +181,10 @@ def test_a_reported_death_ends_the_turn_and_stays_gone() -> None:
     assert session.last is not None
     assert (session.last.outcome, session.last.ended_at, session.phase) == ("died", 7, "gone")
     assert [x.turn.outcome for x in of(changes, c.TurnClosed)] == ["died"]
+
+
+def test_a_death_known_from_before_is_dated_when_it_was_reported() -> None:
+    assert outcome(up(), prompt(1), block(2), acted(8, "reported", "gone", "report")) == ("died", 8)
 
 
 def test_a_reported_idle_turn_is_abandoned_at_its_last_progress() -> None:
@@ -220,6 +287,9 @@ def test_a_tool_told_twice_is_one_call_and_an_unknown_result_closes_none() -> No
     assert session.turn is not None
     assert session.turn.tool_calls == 1
     assert len(of(changes, c.ToolClosed)) == 1
+    more = story(up(), prompt(1), tool(2), tool(2.5, call="c2"), tool(3, call="c3"))
+    assert more.turn is not None
+    assert more.turn.tool_calls == 3
 
 
 def test_tokens_count_for_the_turn_and_the_model_is_the_newest() -> None:
@@ -230,6 +300,9 @@ def test_tokens_count_for_the_turn_and_the_model_is_the_newest() -> None:
     assert (session.turn.model, session.model) == ("haiku", "haiku")
     assert of(changes, c.TokensUsed)[0].types == {"input": 10, "output": 5, "cache_read": 3, "cache_write": 0}
     assert story(up(), used).model == "opus"
+    following = story(up(), used, prompt(3)).turn
+    assert following is not None
+    assert following.model == "opus"
 
 
 def test_records_retries_and_sources_are_told() -> None:
@@ -264,14 +337,18 @@ def test_a_status_is_told_when_it_changes() -> None:
     )
     told_words = [(x.word, x.waiting_for) for x in of(changes, c.StatusChanged)]
     assert told_words == [("busy", None), ("waiting", "a"), ("waiting", "b"), (None, None)]
-    _, changes = told(status(1, None))
+    session, changes = told(status(1, None))
     assert of(changes, c.StatusChanged) == []
+    assert story(status(1, "busy"), status(2, None)).status is None
 
 
 def test_idle_time_counts_from_the_idle_stamp_between_turns_and_never_backwards() -> None:
     assert story(status(5, "idle")).idle_since == 5
     assert story(up(), prompt(1), end(9), status(5, "idle")).idle_since == 9
     assert story(up(), prompt(1), status(5, "idle")).idle_since is None
+    assert story(up(), prompt(1), end(5), g.Background(9, 0)).idle_since == 5, "nothing ran"
+    running = (g.ChildMoved(at, "a", running=True, progress=at) for at in (6, 9))
+    assert story(up(), prompt(1), end(5), *running).idle_since == 5
 
 
 def test_facts_replace_what_is_known_and_none_leaves_it() -> None:
@@ -282,7 +359,8 @@ def test_facts_replace_what_is_known_and_none_leaves_it() -> None:
 
 
 def test_a_process_is_measured_until_it_ends() -> None:
-    session = story(g.ProcessSeen(0, 7, 0), g.ProcessUsed(1, 1024, 2.5))
+    session = story(g.ProcessSeen(1, 7, 0.5), g.ProcessUsed(1, 1024, 2.5))
+    assert session.process == Process(7, 0.5)
     assert (session.rss, session.cpu) == (1024, 2.5)
     assert story(g.ProcessSeen(0, 7, 0), g.ProcessUsed(1, 1024, 2.5), g.ProcessGone(2)).rss is None
 
@@ -304,6 +382,12 @@ def test_a_subagents_work_is_its_parents_only_while_the_parent_waits_or_rests() 
     older = g.ChildMoved(9, "a", running=True, progress=1)
     assert story(up(), prompt(1), tool(2, "Agent", delegates=True), older).progress_at == 2
     assert story(moved).progress_at == 9
+
+
+def test_a_subagent_that_ends_without_progress_moves_nothing_of_its_parent() -> None:
+    moved = [g.ChildMoved(at, "a", running=at < 11, progress=9) for at in (9, 11)]
+    session = story(up(), prompt(1), end(2), moved[0], g.Limited(10), moved[1])
+    assert (session.phase, session.progress_at) == ("limited", 9)
 
 
 def test_a_subagent_that_goes_on_is_not_stuck() -> None:
@@ -342,7 +426,9 @@ def test_a_turn_that_goes_on_after_an_observed_verdict_recovered_once() -> None:
     verdicts(session, 2700)
     assert of(fold(session, delta(2700.5)), c.Recovered) == [], "not before it was observed"
     fold(session, acted(2701, "observed"))
-    assert len(of(fold(session, delta(2702)), c.Recovered)) == 1
+    assert of(fold(session, delta(2702)), c.Recovered) == [
+        c.Recovered(2702, session.verdicts[0], session.turn)
+    ]
     assert of(fold(session, delta(2703)), c.Recovered) == []
 
 
@@ -478,6 +564,13 @@ def test_a_turn_that_moved_while_it_was_looked_at_may_trip_again() -> None:
     assert verdicts(session, 2701 + 2700) == [("model", "interrupt")]
 
 
+def test_and_is_warned_of_again() -> None:
+    session = story(up(), prompt(0))
+    for signal in (g.Warned(1200, "model", "model", "half"), JUDGED, block(2701), acted(2702, "superseded")):
+        fold(session, signal)
+    assert of(fold(session, g.Warned(3901, "model", "model", "half")), c.WarningGiven) != []
+
+
 def test_one_that_did_not_move_is_not_judged_twice() -> None:
     session = story(up(), prompt(0))
     assert verdicts(session, 2700) == [("model", "interrupt")]
@@ -498,3 +591,14 @@ def test_an_interrupt_known_to_be_without_effect_before_the_turn_went_on_marks_n
         "completed",
         60,
     )
+
+
+def test_a_registration_dies_with_its_process() -> None:
+    session = story(up(), g.Registered(0), g.ProcessSeen(0, 7, 0), prompt(1), g.ProcessGone(5))
+    assert session.registered_at is None
+    fold(session, acted(5, "reported", "gone", "report"))
+    assert story(up(), g.Registered(0), prompt(1), g.ProcessGone(5), g.Registered(9)).registered_at == 9
+
+
+def test_a_session_that_lapses_with_a_turn_open_leaves_it_abandoned() -> None:
+    assert outcome(up(), prompt(1), block(3), g.Closed(90_000, "silent")) == ("abandoned", 3)

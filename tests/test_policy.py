@@ -27,6 +27,7 @@ from tests.stories import (
 
 AGENT = tool(2, "Agent", delegates=True)
 HOST = up(0, "host", "delta")
+DIED = g.Acted(2, "report", "t1", "gone", "reported", "gone")
 IDLE_REAPS = replace(RULES, idle=Limit(30 * MIN, "reap"))
 
 Case = tuple[str, list[g.Signal], float, list[tuple[str, str]]]
@@ -45,9 +46,11 @@ TRIPS: list[Case] = [
     ("the end of a compaction too", [up(), prompt(0), g.CompactionStarted(1), g.CompactionEnded(120)], 47 * MIN, [("model", "interrupt")]),
     ("the end of blindness too", [up(), prompt(0), g.SourceLost(1, "transcript"), up(120)], 47 * MIN, [("model", "interrupt")]),
     ("our own lateness extends it", [up(), prompt(0), g.Late(60, 600)], 55 * MIN, [("model", "interrupt")]),
-    ("lateness from before the progress does not", [up(), prompt(0), g.Late(30, 600), block(60)], 46 * MIN, [("model", "interrupt")]),
+    ("not what was noticed with the progress", [up(), prompt(0), block(60), g.Late(60, 600)], 46 * MIN, [("model", "interrupt")]),
+    ("nor lateness from before the progress", [up(), prompt(0), g.Late(30, 600), block(60)], 46 * MIN, [("model", "interrupt")]),
     ("a permission has 5 min", [up(), prompt(0), tool(1), status(10, "waiting", "permission prompt")], 10 + 5 * MIN, [("waiting", "interrupt")]),
     ("one in the record has too", [up(), prompt(0), g.WaitStarted(10, "question")], 10 + 5 * MIN, [("waiting", "interrupt")]),
+    ("and counts from there, whatever the status says later", [up(), prompt(0), g.WaitStarted(10, "question"), status(60, "waiting")], 10 + 5 * MIN, [("waiting", "interrupt")]),
     ("a wait without a visible turn can be ended", [g.Registered(0), status(10, "waiting")], 10 + 5 * MIN, [("waiting", "interrupt")]),
     ("an inherited one cannot", [g.Registered(0), g.Status(10, "waiting", 10, inherited=True)], 10 + 5 * MIN, [("waiting", "report")]),
     ("compaction has 30 min", [up(), prompt(0), g.CompactionStarted(10)], 10 + 30 * MIN, [("compacting", "interrupt")]),
@@ -55,13 +58,18 @@ TRIPS: list[Case] = [
     ("or from later progress", [up(), prompt(0), status(10, "idle"), block(20)], 110, [("idle_in_turn", "report")]),
     ("an Edit has 15 min, then it is reported", [up(), prompt(0), tool(10, "Edit")], 10 + 15 * MIN, [("tool", "report")]),
     ("retries have the model's time from the newest", [up(), HOST, prompt(0), g.Retrying(60, "overloaded")], 16 * MIN, [("retrying", "interrupt")]),
+    ("whenever the turn began", [up(), HOST, prompt(100), g.Retrying(160, "overloaded")], 160 + 15 * MIN, [("retrying", "interrupt")]),
     ("or from the announced attempt", [up(), HOST, prompt(0), g.Retrying(60, "overloaded", 120)], 17 * MIN, [("retrying", "interrupt")]),
     ("all retries together have 35 min", [up(), prompt(0), g.Retrying(60, "overloaded", 90)], 35 * MIN, [("retrying", "interrupt")]),
+    ("an attempt announced for before is due at once", [up(), HOST, prompt(0), g.Retrying(60, "overloaded", 5)], 16 * MIN, [("retrying", "interrupt")]),
+    ("what excused the model excuses its retries", [up(), HOST, prompt(0), status(1, "waiting"), g.Retrying(60, "overloaded"), status(120, "busy")], 17 * MIN, [("retrying", "interrupt")]),
     ("a limit ends 5 min after its reset", [up(), prompt(0), g.Limited(10, HOUR), end(10, "failed")], HOUR + 5 * MIN, [("limited", "report")]),
     ("one without a reset after 6 h", [up(), prompt(0), g.Limited(10), end(10, "failed")], 10 + 6 * HOUR, [("limited", "report")]),
+    ("a retry announced for later than 15 min is one", [up(), prompt(0), g.Retrying(10, "other", 10 + HOUR)], 10 + HOUR + 5 * MIN, [("limited", "report")]),
     ("one whose reset has passed after 5 min", [up(), prompt(0), g.Limited(10, 1), end(10, "failed")], 10 + 5 * MIN, [("limited", "report")]),
     ("a registration without a prompt has 10 min", [up(0, "registry", None), g.Registered(5)], 5 + 10 * MIN, [("starting", "report")]),
     ("a process without a registration has too", [g.ProcessSeen(20, 7, 5)], 5 + 10 * MIN, [("starting", "report")]),
+    ("once it has one it counts from there", [g.ProcessSeen(20, 7, 5), g.Registered(20)], 20 + 10 * MIN, [("starting", "report")]),
     ("an idle session has 30 min", [up(), prompt(0), end(10)], 10 + 30 * MIN, [("idle", "report")]),
     ("counted from the end of its background work", [up(), prompt(0), end(10), g.Background(10, 1), g.Background(70, 0)], 70 + 30 * MIN, [("idle", "report")]),
     ("and of its subagents", [up(), prompt(0), end(10), g.ChildMoved(11, "a", True, 11), g.ChildMoved(72, "a", False, 70)], 70 + 30 * MIN, [("idle", "report")]),
@@ -91,6 +99,8 @@ NEVER: list[tuple[str, list[g.Signal]]] = [
     ("nor while records lie there unread", [up(), prompt(0), g.CatchingUp(1, behind=True)]),
     ("a session that waits for its first prompt is left alone", [up(), g.Registered(0), status(1, "idle")]),
     ("a turn whose end settles is not the model's", [up(), prompt(0), end(1, settle=9e9)]),
+    ("a subagent that hangs in the background has no turn to trip", [up(), prompt(0), end(1), g.ChildMoved(2, "a", True, 2), g.ChildStuck(3, "a", "silence")]),
+    ("a death that was reported is not reported again", [up(), prompt(0), g.ProcessGone(1), DIED]),
 ]  # fmt: skip
 
 
@@ -131,6 +141,23 @@ def test_two_bounds_at_once_interrupt_once() -> None:
     assert verdicts(session, HOUR, rules) == [("turn", "interrupt"), ("model", "report")]
 
 
+def test_a_stuck_subagent_that_is_told_of_again_without_progress_is_still_stuck() -> None:
+    again = [g.ChildMoved(at, "a", running=True, progress=3) for at in (3, 3001)]
+    session = story(up(), prompt(0), AGENT, again[0], g.ChildStuck(3000, "a", "silence"), again[1])
+    assert verdicts(session, 3002) == [("delegated", "interrupt")]
+
+
+def test_busy_without_a_turn_counts_from_its_own_stamp_and_from_the_end_of_blindness() -> None:
+    rules = replace(RULES, busy=Limit(HOUR))
+    session = story(g.Registered(0), status(600, "busy"))
+    assert verdicts(session, 599 + HOUR, rules) == []
+    assert verdicts(session, 600 + HOUR, rules) == [("busy", "interrupt")]
+    assert session.verdicts[0].reason == "busy without a turn for 1h00m, limit 1h00m (status; status busy)"
+    lost = story(up(), g.Registered(0), status(600, "busy"), g.SourceLost(700, "transcript"), up(900))
+    assert verdicts(lost, 899 + HOUR, rules) == []
+    assert verdicts(lost, 900 + HOUR, rules) == [("busy", "interrupt")]
+
+
 def test_a_busy_period_without_a_turn_stands_for_one() -> None:
     rules = replace(RULES, busy=Limit(HOUR))
     session = story(g.Registered(0), status(0, "busy"))
@@ -148,6 +175,9 @@ def test_an_opt_in_ceiling_counts_from_the_turns_start_whatever_it_does() -> Non
     rules = replace(RULES, turn=Limit(HOUR))
     session = story(up(), prompt(0), tool(HOUR - 1))
     assert verdicts(session, HOUR, rules) == [("turn", "interrupt")]
+    assert session.verdicts[0].reason == (
+        "the turn's own ceiling for 1h00m, limit 1h00m (transcript; no status)"
+    )
     assert verdicts(story(up(), prompt(0), g.ProcessGone(1)), 2 * HOUR, rules) == [("gone", "report")]
 
 
@@ -159,11 +189,18 @@ def test_a_stuck_subagent_trips_the_turn_that_waits_for_it() -> None:
     assert session.verdicts[0].reason == "a subagent cannot be ended alone: no progress for 45m00s"
 
 
+def test_two_stuck_subagents_trip_it_once() -> None:
+    moved = [g.ChildMoved(3, name, running=True, progress=3) for name in "ab"]
+    stuck = [g.ChildStuck(3000, name, "silence") for name in "ab"]
+    assert verdicts(story(up(), prompt(0), AGENT, *moved, *stuck), 3000) == [("delegated", "interrupt")]
+
+
 @pytest.mark.parametrize(
     ("says", "last"),
     [
         ("one that went on does not", g.ChildMoved(3001, "a", running=True, progress=3001)),
         ("one that ended does not", g.ChildMoved(3001, "a", running=False, progress=3)),
+        ("nor one that ended long after", g.ChildMoved(3001, "a", running=False, progress=3001)),
         ("nor does one that nobody waits for", result(3001)),
     ],
 )
@@ -203,7 +240,8 @@ def test_an_off_bound_does_not_run() -> None:
     rules = replace(RULES, model_record=Limit(None), retrying=Limit(None))
     assert verdicts(story(up(), prompt(0), g.Retrying(1, "other")), 99 * HOUR, rules) == []
     rules = replace(RULES, limited=Limit(None))
-    assert verdicts(story(up(), prompt(0), g.Limited(1)), 99 * HOUR, rules) == []
+    for limited in (g.Limited(1), g.Limited(1, HOUR)):
+        assert verdicts(story(up(), prompt(0), limited), 99 * HOUR, rules) == []
 
 
 def test_retries_with_the_ceiling_off_have_the_models_time() -> None:
@@ -212,11 +250,20 @@ def test_retries_with_the_ceiling_off_have_the_models_time() -> None:
     assert verdicts(session, 60 + 45 * MIN, rules) == [("retrying", "interrupt")]
 
 
+def test_retries_are_reported_where_that_is_configured() -> None:
+    rules = replace(RULES, retrying=Limit(HOUR, "report"))
+    session = story(up(), prompt(0), g.Retrying(60, "other"))
+    assert verdicts(session, 60 + 45 * MIN, rules) == [("retrying", "report")]
+
+
 def test_an_idle_session_is_reaped_where_configured_and_before_its_first_turn_only_if_asked() -> None:
     assert verdicts(story(up(), prompt(0), end(1)), 31 * MIN, IDLE_REAPS) == [("idle", "reap")]
     fresh = story(up(), g.Registered(0), status(0, "idle"))
     assert verdicts(fresh, 31 * MIN, IDLE_REAPS) == []
     assert verdicts(fresh, 31 * MIN, replace(IDLE_REAPS, unprompted=True)) == [("idle", "reap")]
+    silent = story(up(), g.Registered(60), delta(120))
+    assert verdicts(silent, 30 * MIN - 1, replace(IDLE_REAPS, unprompted=True)) == [], "from first sight"
+    assert verdicts(silent, 30 * MIN, replace(IDLE_REAPS, unprompted=True)) == [("idle", "reap")]
 
 
 def test_a_limit_that_lasted_is_over_and_the_idle_time_goes_on() -> None:
@@ -229,7 +276,8 @@ def test_a_warning_comes_once_at_its_time_and_is_no_verdict() -> None:
     session = story(up(), prompt(0))
     assert judge(session, RULES, 20 * MIN - 0.001) == []
     warned = judge(session, RULES, 20 * MIN)
-    assert [type(said) for said in warned] == [g.Warned]
+    reason = "no progress for 20m00s while waiting for the model, limit 45m00s (transcript; no status)"
+    assert warned == [g.Warned(20 * MIN, "model", "model", reason)]
     fold(session, warned[0])
     assert judge(session, RULES, 21 * MIN) == []
     assert session.verdicts == []
@@ -241,6 +289,23 @@ def test_a_warning_is_half_the_limit_unless_set_and_none_where_it_equals_the_lim
     assert len(judge(session, RULES, 2.5 * MIN)) == 1
     rules = replace(RULES, waiting=Limit(100.0, warn=100.0))
     assert judge(session, rules, 99) == []
+    limited = story(up(), prompt(0), g.Limited(0, HOUR))
+    assert judge(limited, RULES, HOUR + 4 * MIN) == [], "a usage limit is nobody's fault"
+
+
+def test_our_own_lateness_puts_a_warning_off_too() -> None:
+    session = story(up(), prompt(0), g.Late(60, 600), g.Late(90, 60))
+    assert judge(session, RULES, 31 * MIN - 0.001) == []
+    assert len(judge(session, RULES, 31 * MIN)) == 1
+
+
+def test_a_verdict_names_its_evidence_and_the_turn_that_is_open_or_was_last() -> None:
+    said = judge(story(up(), HOST, prompt(0)), RULES, 15 * MIN)
+    assert [(s.evidence, s.turn) for s in said if isinstance(s, g.Judged)] == [("stream", "t1")]
+    said = judge(story(up(), prompt(0), end(1)), RULES, 31 * MIN)
+    assert [(s.evidence, s.turn) for s in said if isinstance(s, g.Judged)] == [("transcript", "t1")]
+    said = judge(story(g.Registered(0)), RULES, 10 * MIN)
+    assert [(s.evidence, s.turn) for s in said if isinstance(s, g.Judged)] == [("process", None)]
 
 
 def test_jitter_is_the_sessions_share_on_top_of_every_limit() -> None:
@@ -254,6 +319,7 @@ REASONS: list[tuple[str, list[g.Signal], float, str]] = [
     ("the model", [up(), prompt(0)], 2701, "no progress for 45m01s while waiting for the model, limit 45m00s (transcript; no status)"),
     ("the model though busy", [up(), HOST, prompt(0), status(1, "busy")], 900, "no progress for 15m00s while waiting for the model, limit 15m00s (stream; status busy)"),
     ("a permission", [up(), prompt(0), status(0, "waiting", "permission prompt")], 300, "waiting for permission prompt for 5m00s, limit 5m00s (status; status waiting)"),
+    ("a question in the record", [up(), prompt(0), status(0, "busy"), g.WaitStarted(60, "question")], 360, "waiting for question for 5m00s, limit 5m00s (transcript; status busy)"),
     ("an unnamed wait", [up(), prompt(0), status(0, "waiting")], 300, "waiting for an answer for 5m00s, limit 5m00s (status; status waiting)"),
     ("retries", [up(), prompt(0), g.Retrying(1, "other")], 2100, "no progress for 35m00s while retrying the provider, limit 35m00s (transcript; no status)"),
     ("idle in a turn", [up(), prompt(0), status(0, "idle")], 90, "the agent reports idle with a turn open for 1m30s, limit 1m30s (transcript; status idle)"),
@@ -262,7 +328,7 @@ REASONS: list[tuple[str, list[g.Signal], float, str]] = [
     ("no registration", [g.ProcessSeen(0, 7, 0)], 600, "never registered for 10m00s, limit 10m00s (process; no status)"),
     ("no prompt", [g.Registered(0)], 600, "its prompt never landed for 10m00s, limit 10m00s (process; no status)"),
     ("gone", [up(), prompt(0), g.ProcessGone(9)], 9, "the process ended with a turn open (transcript; no status)"),
-    ("a limit", [up(), prompt(0), g.Limited(0)], 6 * HOUR, "the usage limit has lasted 6h00m, limit 6h00m (transcript; no status)"),
+    ("a limit", [up(), prompt(0), g.Limited(60)], 60 + 6 * HOUR, "the usage limit has lasted 6h00m, limit 6h00m (transcript; no status)"),
 ]  # fmt: skip
 
 
@@ -276,7 +342,7 @@ def test_the_reason_names_the_evidence_and_the_numbers(
 
 @pytest.mark.parametrize(
     ("seconds", "written"),
-    [(0, "0s"), (5, "5s"), (5.5, "5.5s"), (9.96, "10.0s"), (10.4, "10s"), (59, "59s"), (60, "1m00s"), (412, "6m52s"), (3599, "59m59s"), (3600, "1h00m"), (7265, "2h01m"), (-3, "0s")],
+    [(0, "0s"), (5, "5s"), (5.5, "5.5s"), (9.96, "10.0s"), (10.4, "10s"), (59, "59s"), (60, "1m00s"), (412, "6m52s"), (3599, "59m59s"), (3600, "1h00m"), (7140, "1h59m"), (7265, "2h01m"), (-3, "0s")],
 )  # fmt: skip
 def test_durations_are_written_as_people_do(seconds: float, written: str) -> None:
     assert duration(seconds) == written
@@ -326,7 +392,7 @@ def test_a_session_lapses(says: str, signals: list[g.Signal], at: float | None) 
 
 
 def test_a_session_that_ended_lapses_until_it_goes_on() -> None:
-    session = story(up(), g.Registered(0), prompt(0), end(10), g.Unregistered(11))
+    session = story(up(), g.Registered(0), prompt(0), block(11), end(11), g.Unregistered(11))
     assert lapsed(session, RULES, 12)
     session.closed = None
     fold(session, prompt(20, "t2"))
@@ -362,6 +428,14 @@ def test_what_has_tripped_is_not_waited_for() -> None:
     session = story(up(), prompt(0))
     verdicts(session, HOUR)
     assert interval(session, RULES, HOUR) == 15.0
+
+
+def test_a_warning_that_was_given_is_not_waited_for_again() -> None:
+    session = story(up(), prompt(0))
+    verdicts(session, 20 * MIN)
+    fold(session, block(21 * MIN))
+    assert interval(session, RULES, 41 * MIN - 8) == 15.0
+    assert interval(session, RULES, 66 * MIN - 8) == 2.0
 
 
 def test_the_default_numbers() -> None:

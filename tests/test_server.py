@@ -472,6 +472,19 @@ async def test_the_scrape_listener_is_there_only_when_it_is_asked_for() -> None:
     await server.stop()
 
 
+async def test_a_stream_that_its_client_left_is_over_at_once() -> None:
+    world = World()
+    server = Server(world, world, Options("127.0.0.1:0"))
+    await server.start()
+    async with ClientSession() as http:
+        answer = await http.get(f"http://{server.address}/api/events")
+        assert len(world.tell) == 1
+        answer.close()
+        await asyncio.wait_for(world.left.wait(), 5)
+    assert world.tell == []
+    await server.stop()
+
+
 async def test_a_port_in_use_is_said_and_nothing_stays_open() -> None:
     taken = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
     port = taken.sockets[0].getsockname()[1]

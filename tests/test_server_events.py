@@ -90,6 +90,21 @@ async def test_many_changes_of_one_session_are_told_as_the_newest() -> None:
         assert (name, told["n"]) == ("session", 9_999)
 
 
+async def test_a_session_that_streams_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "PAUSE", 0.2)
+    world = World(shown("a"), shown("b"))
+    async with serving(world) as client:
+        answer = await open_stream(client)
+        while (await event(answer))[0] != "listed":
+            pass
+        world.tell[0]("claude-code", "a")
+        await event(answer)
+        began = asyncio.get_running_loop().time()
+        world.tell[0]("claude-code", "b")
+        await event(answer)
+        assert asyncio.get_running_loop().time() - began > 0.15
+
+
 async def test_text_of_an_agent_cannot_make_an_event_of_its_own() -> None:
     world = World(shown("a", waiting_for="x\n\nevent: closed\ndata: {}\n\n\u2028"))
     async with serving(world) as client:

@@ -17,7 +17,8 @@ from sidecar.agents.registry import KINDS
 from sidecar.config import load
 from sidecar.config.reload import Reload
 from sidecar.server import Ask, ListenError
-from sidecar.service import Service, chosen, lines, package_version
+from sidecar.service import Service, chosen, headers_in, lines, package_version, telling
+from sidecar.telemetry.targets import OtlpError
 from tests.agents.claude_code import homes
 from tests.agents.claude_code.homes import Home
 
@@ -217,3 +218,25 @@ def _missing(_: str) -> str:
     from importlib.metadata import PackageNotFoundError  # noqa: PLC0415
 
     raise PackageNotFoundError
+
+
+@pytest.mark.parametrize(
+    ("text", "headers"),
+    [("authorization: Bearer x\n\nx-scope:  a:b \n", {"authorization": "Bearer x", "x-scope": "a:b"})],
+)
+def test_the_collectors_headers_come_from_a_file(tmp_path: Path, text: str, headers: dict[str, str]) -> None:
+    file = tmp_path / "headers"
+    file.write_text(text)
+    otlp = {"endpoint": "http://127.0.0.1:1", "headers_file": str(file), "timeout": "3s", "protocol": "grpc"}
+    config = load(config_text(tmp_path, telemetry={"otlp": otlp}), {"HOME": str(tmp_path)}, KINDS)
+    told = telling(config).otlp
+    assert (told.headers, told.timeout, told.protocol) == (headers, 3.0, "grpc")
+
+
+@pytest.mark.parametrize("text", [None, "no colon\n", ": value\n"])
+def test_a_bad_headers_file_is_an_error_with_its_path(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "headers"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(OtlpError, match=f"headers_file: {file}"):
+        headers_in(file)

@@ -119,7 +119,7 @@ class Box:
         signals += self._turned(hosted, old, now)
         if old is None or (old.status, old.waiting_for) != (hosted.status, hosted.waiting_for):
             word = WORDS.get(hosted.status, "busy")
-            signals.append(g.Status(now, word, now, hosted.waiting_for if word == "waiting" else None))
+            signals.append(g.Status(now, word, now, hosted.waits))
         return [g.Observation(hosted.id, signal) for signal in signals]
 
     def _turned(self, hosted: Hosted, old: Hosted | None, now: float) -> list[g.Signal]:

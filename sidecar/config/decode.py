@@ -124,7 +124,9 @@ class Decoder:
             return self._first(inner, value, path)
         if isinstance(inner, i.DictType | i.ListType | i.VarTupleType):
             return self._many(inner, value, path)
-        return value if isinstance(inner, i.AnyType) else self._scalar(inner, value, path, optional=optional)
+        if isinstance(inner, i.AnyType):
+            return str(value) if isinstance(value, FromEnv) else value
+        return self._scalar(inner, value, path, optional=optional)
 
     def _scalar(self, kind: i.Type, value: object, path: Path, *, optional: bool) -> object:
         try:

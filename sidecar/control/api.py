@@ -33,6 +33,10 @@ OK: Final = 200
 HEADERS: Final = {"Accept-Encoding": "identity"}
 
 
+WAITS: Final = frozenset(("permission prompt", "input needed", "permission", "question", "dialog"))
+"""What a box may be said to wait for."""
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """Where the agents' hosts listen."""
 
@@ -77,6 +81,13 @@ class Hosted(Struct, frozen=True):
     def works(self) -> bool:
         """Whether anything would be lost; a word that nobody knows is no idleness."""
         return self.turn is not None or self.status != "idle"
+
+    @property
+    def waits(self) -> str | None:
+        """What it waits for, where it does; words that could be content are not repeated."""
+        if self.status != "waiting" or self.waiting_for is None:
+            return None
+        return self.waiting_for if self.waiting_for in WAITS else "something else"
 
     @property
     def active_at(self) -> float | None:

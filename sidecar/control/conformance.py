@@ -16,6 +16,8 @@ from sidecar.control.api import Unreachable
 from sidecar.control.events import event_of, streamed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sidecar.control.api import Hosted, Settings
 
 NOBODY: Final = "no-such-session/../%00"
@@ -111,10 +113,10 @@ class _Run:
         return next((h for h in await api.listed(self._settings, self._endpoint) if h.id == who), None)
 
     async def _expects(
-        self, what: str, who: str, action: str, body: dict[str, object], status: int
+        self, what: str, who: str, action: str, body: Mapping[str, object], status: int
     ) -> Finding:
         url = api.target(self._endpoint, "sessions", who, action)
-        told = await api.ordered(self._settings, self._endpoint, url, body)
+        told = await api.ordered(self._settings, self._endpoint, url, dict(body))
         return Finding(what, ok=told == status, detail=f"HTTP {told}, expected {status}")
 
     async def _streams(self, sessions: list[Hosted]) -> Finding:

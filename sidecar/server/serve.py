@@ -33,8 +33,13 @@ class Server:
         self._scrape_listen = scrape_listen
         self._scrape: Scrape | None = None
         # Streams end by themselves when told, and acts go on by themselves: a stop waits for neither.
+        # A handler whose client left is cancelled: its stream has a place that another one needs.
         self._runner = web.AppRunner(
-            Api(sessions, vitals, options).app(), access_log=None, handle_signals=False, shutdown_timeout=0.5
+            Api(sessions, vitals, options).app(),
+            access_log=None,
+            handle_signals=False,
+            handler_cancellation=True,
+            shutdown_timeout=0.5,
         )
         self.address = options.listen
         self.scrape_address: str | None = None

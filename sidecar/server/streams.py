@@ -32,16 +32,10 @@ WRITE_DEADLINE: Final = 10.0
 class _Client:
     """What one client has not been told yet."""
 
-    def __init__(self, transport: asyncio.BaseTransport | None) -> None:
+    def __init__(self) -> None:
         self.pending: dict[tuple[str, str], None] = {}
         self.wake = asyncio.Event()
         self.dropped = False
-        self._transport = transport
-
-    @property
-    def gone(self) -> bool:
-        """Whether it left; a write would find out, but only the next one."""
-        return self._transport is None or self._transport.is_closing()
 
     def tell(self, agent: str, session: str) -> None:
         """Note that a session is different."""
@@ -67,11 +61,11 @@ class Streams:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Send the sessions as they are, then every one that changes."""
-        if self._full():
+        if len(self._clients) >= MOST_CLIENTS:
             raise web.HTTPServiceUnavailable(
                 reason=f"there are {MOST_CLIENTS} clients already", headers={"Retry-After": "10"}
             )
-        client = _Client(request.transport)
+        client = _Client()
         self._clients.add(client)
         stop = self._sessions.subscribe(client.tell)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -79,19 +73,11 @@ class Streams:
             await response.prepare(request)
             await self._follow(client, response)
         except (TimeoutError, ConnectionError):
-            pass  # it stopped reading, or left
+            pass  # it stopped reading, or left; whoever leaves while all is quiet is cancelled
         finally:
             stop()
             self._clients.discard(client)
         return response
-
-    def _full(self) -> bool:
-        """Whether there is no place left; the places of those that left are given up first."""
-        for client in self._clients:
-            if client.gone:
-                client.dropped = True
-                client.wake.set()
-        return sum(not client.dropped for client in self._clients) >= MOST_CLIENTS
 
     async def _follow(self, client: _Client, response: web.StreamResponse) -> None:
         for shown in self._sessions.sessions():

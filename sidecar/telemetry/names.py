@@ -257,8 +257,23 @@ REASON: Final = "agent_sidecar.reason"
 ACTION: Final = "agent_sidecar.action.name"
 ACTION_OUTCOME: Final = "agent_sidecar.action.outcome"
 
-# Log events, and the lifecycle lines that say the same where no collector takes events.
+# Lifecycle lines, and the log events that take the place of some where a collector takes events.
 
+LINES: Final = (
+    "session.open",
+    "session.close",
+    "turn.start",
+    "turn.progress",
+    "turn.warned",
+    "turn.stalled",
+    "turn.end",
+    "action.intent",
+    "action.outcome",
+    "ttl.reap",
+    "source.lost",
+    "source.regained",
+    "silence",
+)
 EVENTS: Final = {
     "turn.stalled": "agent_sidecar.turn.stalled",
     "action.intent": "agent_sidecar.action",

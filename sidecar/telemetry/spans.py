@@ -137,10 +137,8 @@ class Spans:
     def _turn_closed(self, session: Session, x: c.TurnClosed) -> None:
         self._root(session, x.turn, x.at, x.turn.outcome)
 
-    def _session_closed(self, session: Session, x: c.SessionClosed) -> None:
-        """Let go of the session; a turn still open then gets its root, without an outcome."""
-        if session.turn is not None:
-            self._root(session, session.turn, x.at, None)
+    def _session_closed(self, session: Session, _: c.SessionClosed) -> None:
+        """Let go of the session: its turn, if one was open, was told to end before."""
         self._open.pop((session.agent, session.id), None)
 
     def _root(self, session: Session, turn: Turn, at: float, outcome: str | None) -> None:

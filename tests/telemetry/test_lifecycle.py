@@ -108,6 +108,18 @@ def test_a_session_from_its_first_to_its_last_line() -> None:
     ]
 
 
+def test_every_line_is_in_the_table_and_every_entry_is_reached() -> None:
+    heard = Heard(progress=True)
+    heard.world.see(sees(900), prompt(900, "t0"), g.Progress(905), g.TurnEnded(906, "completed"))
+    heard.stall()
+    heard.world.see(g.SourceLost(1062, "transcript"), sees(1063), prompt(1064, "t2"))
+    heard.lifecycle.tick(1130)
+    heard.world.see(g.TurnEnded(1130, "completed"))
+    heard.world.see(g.Acted(1662, "reap", "t1", "idle", "effective", "idle"), g.Unregistered(1663))
+    assert set(heard.names()) == {*n.LINES}
+    assert {*n.EVENTS} <= {*n.LINES}
+
+
 def test_a_reap_by_a_person_is_no_ttl() -> None:
     heard = Heard()
     heard.world.see(sees(1000), prompt(1000), g.Acted(1001, "reap", "t1", None, "effective"))

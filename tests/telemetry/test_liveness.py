@@ -95,7 +95,9 @@ def test_a_restart_repeats_no_id() -> None:
     world.tick(liveness.tick, 1180)
     again = Liveness(world, world.spans.append)
     world.tick(again.tick, 1300)
-    assert len({span.id for span in world.spans}) == len(world.spans) == 3
+    world.see(g.Progress(1301))
+    world.tick(again.tick, 1361)
+    assert len({span.id for span in world.spans}) == len(world.spans) == 4
 
 
 def test_the_tick_tells_when_the_next_one_is_due() -> None:

@@ -36,6 +36,15 @@ WORDS: Final[dict[str, g.Word]] = {
 }
 
 
+WAITS: Final = frozenset(
+    (
+        *("permission prompt", "input needed", "plan approval", "sandbox request"),
+        *("worker request", "dialog open", "trust dialog", "question", "elicitation"),
+    )
+)
+"""What it may be said to wait for. Any other text could be content, and is `something else`."""
+
+
 class Registration(Struct, rename="camel", frozen=True):
     """The fields of a registration that matter here; `name` is content and not read."""
 
@@ -212,7 +221,9 @@ class Registrations:
         since = now
         if r.status_updated_at:
             since = min(now, self._clock.core(r.status_updated_at / 1000))
-        waiting = r.waiting_for if word == "waiting" else None
+        waiting = None
+        if word == "waiting" and r.waiting_for is not None:
+            waiting = r.waiting_for if r.waiting_for in WAITS else "something else"
         return [g.Observation(r.session_id, g.Status(since, word, since, waiting))]
 
     def _left(self, r: Registration, now: float, *, gone: bool) -> list[g.Observation]:

@@ -277,3 +277,10 @@ def test_a_session_that_another_process_holds_by_now_is_not_gone(
     child.kill()
     child.wait()
     assert "ProcessGone" in desk.kinds()
+
+
+def test_what_could_be_content_is_not_repeated(desk: Desk) -> None:
+    desk.register(status="waiting", waitingFor="a secret question")
+    told = desk.status()
+    assert told is not None
+    assert told.waiting_for == "something else"
