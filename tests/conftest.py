@@ -1,6 +1,8 @@
 """What every test shares: the recordings, and a home of its own."""
 
+import asyncio
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,13 @@ def _home_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     for name in list(os.environ):
         if name.startswith(("AGENT_SIDECAR__", "CLAUDE_", "CODEX_", "OPENCODE_", "OTEL_", "XDG_")):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _loop_that_nobody_runs() -> Iterator[None]:
+    """What pytest-asyncio finds as the loop before its own, puts back, and would otherwise leave unclosed."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
