@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar import changes as c
+from sidecar import deeds
 from sidecar import signals as g
 from sidecar.session import (
-    KEPT_VERDICTS,
     Child,
     End,
     Limit,
@@ -20,11 +20,9 @@ from sidecar.session import (
     Retry,
     Session,
     Tool,
-    Turn,
-    Verdict,
     Wait,
 )
-from sidecar.turns import Out, close_turn, leave, move, open_turn, progress
+from sidecar.turns import Out, close_turn, last_progress, move, open_turn, progress, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,23 +86,19 @@ def _process_gone(s: Session, x: g.ProcessGone, out: Out) -> None:
 
 def _ended(s: Session, at: float, why: str, out: Out) -> None:
     """Whatever held the session is gone. A pending end wins; an open turn died; else it closes."""
-    _settle(s, out)
+    settle(s, out)
     if s.turn is None:
         if s.gone_at is None:
-            _closed(s, g.Closed(at, why), out)
+            deeds.closed(s, g.Closed(at, why), out)
     elif s.turn.ending:
         close_turn(s, s.turn, at, "stalled", out)
-        _closed(s, g.Closed(at, why), out)
+        deeds.closed(s, g.Closed(at, why), out)
     elif s.gone_at is None:
         s.gone_at = at
 
 
 def _process_used(s: Session, x: g.ProcessUsed, _: Out) -> None:
     s.rss, s.cpu = x.rss, x.cpu
-
-
-def _last_progress(s: Session, turn: Turn) -> float:
-    return turn.started_at if s.progress_at is None else s.progress_at
 
 
 def _idle_from(s: Session, at: float) -> None:
@@ -133,9 +127,9 @@ def _turn_started(s: Session, x: g.TurnStarted, out: Out) -> None:
     if x.turn in s.ended_ids:
         return
     if s.turn is not None and s.turn.id != x.turn:
-        _settle(s, out)
+        settle(s, out)
     if s.turn is not None and s.turn.id != x.turn:
-        close_turn(s, s.turn, _last_progress(s, s.turn), "abandoned", out)
+        close_turn(s, s.turn, last_progress(s, s.turn), "abandoned", out)
     if s.turn is None:
         open_turn(s, x.turn, min(x.stamp, x.at), out)
     progress(s, x.at, None, out)
@@ -153,13 +147,7 @@ def _turn_ended(s: Session, x: g.TurnEnded, out: Out) -> None:
 
 def _ticked(s: Session, x: g.Ticked, out: Out) -> None:
     if s.end is not None and x.at >= s.end.due:
-        _settle(s, out)
-
-
-def _settle(s: Session, out: Out) -> None:
-    """Take a provisional end for what it is, dated at the record that caused it."""
-    if s.turn is not None and s.end is not None:
-        close_turn(s, s.turn, s.end.at, s.end.outcome, out)
+        settle(s, out)
 
 
 def _progressed(s: Session, x: g.Progress, out: Out) -> None:
@@ -273,68 +261,6 @@ def _late(s: Session, x: g.Late, _: Out) -> None:
     s.late.append((x.at, x.by))
 
 
-def _warned(s: Session, x: g.Warned, out: Out) -> None:
-    if x.key not in s.warned:
-        s.warned.add(x.key)
-        out.append(c.WarningGiven(x.at, x.bound, x.reason, s.turn))
-
-
-def _judged(s: Session, x: g.Judged, out: Out) -> None:
-    verdict = Verdict(x.at, x.turn, x.bound, x.key, x.action, x.evidence, x.reason, progress_at=s.progress_at)
-    s.judged.add(x.key)
-    s.interrupted = s.interrupted or x.action == "interrupt"
-    s.verdicts = [*s.verdicts[1 - KEPT_VERDICTS :], verdict]
-    if x.bound == "limited":
-        s.limit, s.floor = None, max(s.floor, x.at)
-    out.append(c.VerdictGiven(x.at, verdict, s.turn))
-
-
-def _intended(s: Session, x: g.Intended, out: Out) -> None:
-    if s.turn is not None and s.turn.id == x.turn:
-        s.turn.ending = "sent"
-    out.append(c.ActIntended(x.at, x.action, x.reason, x.bound, s.turn))
-
-
-def _acted(s: Session, x: g.Acted, out: Out) -> None:
-    for verdict in reversed(s.verdicts):
-        if (verdict.turn, verdict.bound, verdict.key) == (x.turn, x.bound, x.key):
-            verdict.outcome = x.outcome
-            if x.outcome == "superseded" and s.progress_at != verdict.progress_at:
-                _release(s, verdict)
-            break
-    turn = s.turn if s.turn is not None and s.turn.id == x.turn else None
-    out.append(c.ActEnded(x.at, x.action, x.outcome, x.bound, turn or s.last))
-    if turn is None:
-        return
-    if x.outcome == "ineffective" and (s.progress_at is None or s.progress_at <= x.at):
-        turn.ending = "spent"
-    elif x.outcome != "effective":
-        turn.ending = ""
-    if x.outcome == "reported" and x.bound == "gone":
-        close_turn(s, turn, x.at if s.gone_at is None else s.gone_at, "died", out)
-    if x.outcome == "reported" and x.bound == "idle_in_turn":
-        close_turn(s, turn, _last_progress(s, turn), "abandoned", out)
-
-
-def _release(s: Session, verdict: Verdict) -> None:
-    """The turn moved while it was looked at again: if it hangs once more, that is another verdict."""
-    s.judged.discard(verdict.key)
-    s.warned.discard(verdict.key)
-    if verdict.action == "interrupt" and not (s.turn is not None and s.turn.ending):
-        s.interrupted = False
-
-
-def _closed(s: Session, x: g.Closed, out: Out) -> None:
-    _settle(s, out)
-    if s.turn is not None:
-        close_turn(s, s.turn, _last_progress(s, s.turn), "abandoned", out)
-    leave(s, x.at, "closed", out)
-    s.closed, s.closed_at = x.why, x.at
-    s.registered_at = s.process = s.status = s.wait = s.rss = s.cpu = None
-    s.background = 0
-    out.append(c.SessionClosed(x.at, x.why))
-
-
 _FOLD: Final[dict[type[g.Signal], Callable[[Session, Any, Out], None]]] = {
     g.Described: _described,
     g.SourceUp: _source_up,
@@ -365,9 +291,9 @@ _FOLD: Final[dict[type[g.Signal], Callable[[Session, Any, Out], None]]] = {
     g.ChildStuck: _child_stuck,
     g.CatchingUp: _catching_up,
     g.Late: _late,
-    g.Warned: _warned,
-    g.Judged: _judged,
-    g.Intended: _intended,
-    g.Acted: _acted,
-    g.Closed: _closed,
+    g.Warned: deeds.warned,
+    g.Judged: deeds.judged,
+    g.Intended: deeds.intended,
+    g.Acted: deeds.acted,
+    g.Closed: deeds.closed,
 }

@@ -7,7 +7,7 @@ depend on the time, only on what was seen; deadlines are `policy`'s.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct, field
 
@@ -29,29 +29,9 @@ Phase = Literal[
     "idle",
 ]
 
-PHASES: tuple[Phase, ...] = (
-    "unknown",
-    "gone",
-    "limited",
-    "waiting",
-    "compacting",
-    "idle_in_turn",
-    "delegated",
-    "tool",
-    "retrying",
-    "model",
-    "starting",
-    "idle",
-)
+PHASES: tuple[Phase, ...] = get_args(Phase)
 
-OUTCOMES: tuple[Outcome, ...] = (
-    "completed",
-    "interrupted",
-    "stalled",
-    "failed",
-    "abandoned",
-    "died",
-)
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 KEPT_VERDICTS = 50
 """Verdicts kept for the session object; older ones live in the log and the journal."""

@@ -94,3 +94,14 @@ def _recover(s: Session, at: float, out: Out) -> None:
         if ours and verdict.outcome == "observed" and not verdict.recovered:
             verdict.recovered = True
             out.append(c.Recovered(at, verdict, s.turn))
+
+
+def settle(s: Session, out: Out) -> None:
+    """Take a provisional end for what it is, dated at the record that caused it."""
+    if s.turn is not None and s.end is not None:
+        close_turn(s, s.turn, s.end.at, s.end.outcome, out)
+
+
+def last_progress(s: Session, turn: Turn) -> float:
+    """When the turn last did anything: its start, where it never did."""
+    return turn.started_at if s.progress_at is None else s.progress_at

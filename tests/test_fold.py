@@ -12,7 +12,7 @@ from sidecar import changes as c
 from sidecar import signals as g
 from sidecar.fold import fold
 from sidecar.policy import judge
-from sidecar.session import KEPT_VERDICTS, OUTCOMES, Process, Session, Verdict, phase
+from sidecar.session import KEPT_VERDICTS, OUTCOMES, Process, Session, Turn, Verdict, phase
 from tests.stories import (
     RULES,
     block,
@@ -28,7 +28,6 @@ from tests.stories import (
     up,
     verdicts,
 )
-
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,15 +49,22 @@ def acted(
     return g.Acted(at, action, "t1", bound, what, bound)
 
 
+def turn_of(session: Session) -> Turn:
+    """The open turn, or the last."""
+    turn = session.turn or session.last
+    assert turn is not None
+    return turn
+
+
 JUDGED = g.Judged(2700, "model", "model", "interrupt", "transcript", "silence", "t1")
 VERDICT = Verdict(2700, "t1", "model", "model", "interrupt", "transcript", "silence", progress_at=1)
 OPUS = g.Used(1.5, "opus", 10, 5)
 
 # Each line: what is told, after which signals the last of which tells it, and the change in full.
 TOLD: list[tuple[str, list[g.Signal], Callable[[Session], c.Change]]] = [
-    ("a turn that begins", [up(), prompt(1)], lambda s: c.TurnOpened(1, s.turn)),
-    ("a turn that a block begins, at its stamp", [up(), block(1)], lambda s: c.TurnOpened(1, s.turn)),
-    ("a turn that ends", [up(), prompt(1), end(5)], lambda s: c.TurnClosed(5, s.last)),
+    ("a turn that begins", [up(), prompt(1)], lambda s: c.TurnOpened(1, turn_of(s))),
+    ("a turn that a block begins, at its stamp", [up(), block(1)], lambda s: c.TurnOpened(1, turn_of(s))),
+    ("a turn that ends", [up(), prompt(1), end(5)], lambda s: c.TurnClosed(5, turn_of(s))),
     ("a phase, with the model and the turn it belonged to", [up(), prompt(1), OPUS, tool(2)], lambda s: c.PhaseLeft(2, "model", 1, "tool", s.turn, "opus", None)),
     ("a phase between turns has the last model", [up(), prompt(1), OPUS, end(2), prompt(9, "t2")], lambda _: c.PhaseLeft(9, "idle", 2, "model", None, "opus", None)),
     ("the last phase of a turn is its own", [up(), prompt(1), end(2)], lambda s: c.PhaseLeft(2, "model", 1, "idle", s.last, None, None)),
@@ -337,7 +343,7 @@ def test_a_status_is_told_when_it_changes() -> None:
     )
     told_words = [(x.word, x.waiting_for) for x in of(changes, c.StatusChanged)]
     assert told_words == [("busy", None), ("waiting", "a"), ("waiting", "b"), (None, None)]
-    session, changes = told(status(1, None))
+    _, changes = told(status(1, None))
     assert of(changes, c.StatusChanged) == []
     assert story(status(1, "busy"), status(2, None)).status is None
 

@@ -51,6 +51,7 @@ TRIPS: list[Case] = [
     ("a permission has 5 min", [up(), prompt(0), tool(1), status(10, "waiting", "permission prompt")], 10 + 5 * MIN, [("waiting", "interrupt")]),
     ("one in the record has too", [up(), prompt(0), g.WaitStarted(10, "question")], 10 + 5 * MIN, [("waiting", "interrupt")]),
     ("and counts from there, whatever the status says later", [up(), prompt(0), g.WaitStarted(10, "question"), status(60, "waiting")], 10 + 5 * MIN, [("waiting", "interrupt")]),
+    ("what came late before it began does not extend it", [up(), prompt(0), g.Late(5, 600), status(10, "waiting")], 10 + 5 * MIN, [("waiting", "interrupt")]),
     ("a wait without a visible turn can be ended", [g.Registered(0), status(10, "waiting")], 10 + 5 * MIN, [("waiting", "interrupt")]),
     ("an inherited one cannot", [g.Registered(0), g.Status(10, "waiting", 10, inherited=True)], 10 + 5 * MIN, [("waiting", "report")]),
     ("compaction has 30 min", [up(), prompt(0), g.CompactionStarted(10)], 10 + 30 * MIN, [("compacting", "interrupt")]),
@@ -133,6 +134,14 @@ def test_one_interrupt_a_turn_and_later_bounds_report() -> None:
     assert verdicts(session, 400 + 45 * MIN) == [("model", "report")]
     fold(session, prompt(4000, "t2"))
     assert verdicts(session, 4000 + 45 * MIN) == [("model", "interrupt")]
+
+
+def test_an_interrupted_turn_does_not_keep_its_session_from_being_reaped() -> None:
+    session = story(up(), prompt(0), status(1, "waiting"))
+    verdicts(session, 1 + 5 * MIN)
+    for signal in (end(400, "interrupted"), status(400, "idle")):
+        fold(session, signal)
+    assert verdicts(session, 400 + 30 * MIN, IDLE_REAPS) == [("idle", "reap")]
 
 
 def test_two_bounds_at_once_interrupt_once() -> None:
@@ -342,7 +351,7 @@ def test_the_reason_names_the_evidence_and_the_numbers(
 
 @pytest.mark.parametrize(
     ("seconds", "written"),
-    [(0, "0s"), (5, "5s"), (5.5, "5.5s"), (9.96, "10.0s"), (10.4, "10s"), (59, "59s"), (60, "1m00s"), (412, "6m52s"), (3599, "59m59s"), (3600, "1h00m"), (7140, "1h59m"), (7265, "2h01m"), (-3, "0s")],
+    [(0, "0s"), (5, "5s"), (5.5, "5.5s"), (9.96, "10.0s"), (10.4, "10s"), (59, "59s"), (60, "1m00s"), (412, "6m52s"), (3599, "59m59s"), (3600, "1h00m"), (7140, "1h59m"), (7199, "1h59m"), (7265, "2h01m"), (-3, "0s")],
 )  # fmt: skip
 def test_durations_are_written_as_people_do(seconds: float, written: str) -> None:
     assert duration(seconds) == written
