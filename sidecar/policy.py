@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from sidecar.limits import HOUR, KNOWN_BY_GROWTH, LIMIT_SLACK, MINUTE, Limit, Rules
+from sidecar.limits import KNOWN_BY_GROWTH, LIMIT_SLACK, Limit, Rules
 from sidecar.session import Session, evidence
 from sidecar.signals import Action, BoundName, Judged, Warned
+from sidecar.wording import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SLOWEST_CHECK: Final = 15.0
 FASTEST_CHECK: Final = 0.1
-TENTHS_BELOW: Final = 10
 
 
 class Bound(Struct, frozen=True):
@@ -44,23 +44,6 @@ class Bound(Struct, frozen=True):
     def remaining(self, now: float) -> float:
         """Seconds left; negative when overdue."""
         return self.deadline - now
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people write them: 412 -> 6m52s."""
-    seconds = max(0, seconds)
-    whole = int(seconds)
-    if whole < MINUTE:
-        return f"{seconds:.1f}s" if whole < TENTHS_BELOW and seconds != whole else f"{whole}s"
-    if whole < HOUR:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-
-
-def _source(s: Session) -> str:
-    """The evidence as a reader wants it named: where progress was looked for, what status said."""
-    said = f"status {s.status.word}" if s.status else "no status"
-    return f"{evidence(s)}; {said}"
 
 
 def _make(  # noqa: PLR0913 - one bound, its parts
@@ -243,20 +226,6 @@ def bound(s: Session, rules: Rules) -> Bound | None:
     return next(iter(fresh or running), None)
 
 
-def _sentence(s: Session, b: Bound, now: float) -> str:
-    """The reason: the evidence and the numbers in one sentence, never content."""
-    limit = duration(b.limit)
-    if b.name == "gone":
-        return f"{b.reason} ({_source(s)})"
-    if b.name == "delegated":
-        return b.reason
-    if b.name == "limited":
-        return f"{b.reason} has lasted {duration(now - b.since)}, limit {limit} ({_source(s)})"
-    if b.name in ("waiting", "idle_in_turn", "idle", "compacting", "starting", "busy", "turn"):
-        return f"{b.reason} for {duration(now - b.since)}, limit {limit} ({_source(s)})"
-    return f"no progress for {duration(now - b.since)} while {b.reason}, limit {limit} ({_source(s)})"
-
-
 def _runs(s: Session) -> bool:
     """Whether there is anything to interrupt: a visible turn, or one the agent speaks of."""
     if s.turn is not None:
@@ -277,10 +246,10 @@ def judge(s: Session, rules: Rules, now: float) -> list[Warned | Judged]:
             if action == "interrupt":
                 action = "interrupt" if _runs(s) and not interrupting else "report"
                 interrupting = True
-            reason = _sentence(s, b, now)
+            reason = sentence(s, b, now)
             said.append(Judged(now, b.name, b.key, action, b.evidence, reason, turn))
         elif now >= b.since + b.warn and b.key not in s.warned and b.warn < b.limit:
-            said.append(Warned(now, b.name, b.key, _sentence(s, b, now)))
+            said.append(Warned(now, b.name, b.key, sentence(s, b, now)))
     return said
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sidecar.policy import duration
+from sidecar.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

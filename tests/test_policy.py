@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from sidecar import signals as g
 from sidecar.fold import fold
 from sidecar.limits import Limit, Rules
-from sidecar.policy import bound, bounds, duration, interval, judge, lapsed, tool_limit
+from sidecar.policy import bound, bounds, interval, judge, lapsed, tool_limit
+from sidecar.wording import duration
 from tests.stories import (
     HOUR,
     MIN,
