@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sidecar.limits import HOUR, MINUTE
 from sidecar.session import Session, evidence
 
 if TYPE_CHECKING:
-    from sidecar.policy import Bound
+    from sidecar.signals import BoundName
+
+
+class Tripped(Protocol):
+    """What a sentence needs of a bound."""
+
+    @property
+    def name(self) -> BoundName:
+        """Which bound."""
+
+    @property
+    def since(self) -> float:
+        """When its time began."""
+
+    @property
+    def limit(self) -> float:
+        """How long that may be."""
+
+    @property
+    def reason(self) -> str:
+        """What the session was doing."""
+
 
 TENTHS_BELOW: Final = 10
 """Seconds below which tenths are written."""
@@ -31,7 +52,7 @@ def _source(s: Session) -> str:
     return f"{evidence(s)}; {said}"
 
 
-def sentence(s: Session, b: Bound, now: float) -> str:
+def sentence(s: Session, b: Tripped, now: float) -> str:
     """The reason: the evidence and the numbers in one sentence, never content."""
     limit = duration(b.limit)
     if b.name == "gone":
