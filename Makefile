@@ -39,7 +39,7 @@ e2e: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/e2e
 
 bench: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests/bench
+	$(BIN)/python tests/bench/bench_tail.py
 
 clean:
 	rm -rf $(VENV) .e2e .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage build dist

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sidecar.agents.registry import KINDS, recordings
 from sidecar.client import Client, Unanswered
 from sidecar.config import Config, ConfigError, load
+from sidecar.config.version import package_version
 from sidecar.printed import explained, findings, replayed, table
 from sidecar.until import until
 
@@ -54,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="agent-sidecar",
         description="Watches AI agents beside it, bounds their turns by silence, and shows what they do.",
     )
+    parser.add_argument("--version", action="version", version=f"agent-sidecar {package_version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: Any, says: str) -> argparse.ArgumentParser:  # noqa: ANN401 - a command's function
@@ -155,7 +157,7 @@ def _check(args: argparse.Namespace) -> int:
     if args.url is not None:
         return _conform(args)
     from sidecar.clock import LiveClock  # noqa: PLC0415
-    from sidecar.service import chosen  # noqa: PLC0415
+    from sidecar.service import chosen, unwritable  # noqa: PLC0415
 
     config, path = _config(args)
 
@@ -170,6 +172,9 @@ def _check(args: argparse.Namespace) -> int:
 
     where = "no file: the agents of this machine" if path is None else str(path)
     sys.stdout.write(f"configuration: {where}: good, mode {config.settings.mode}\n")
+    why = unwritable(Path(config.settings.state_dir))
+    if why is not None:
+        sys.stdout.write(f"state_dir: {config.settings.state_dir}: {why}; nothing would be ended\n")
     sys.stdout.write(findings(asyncio.run(probed())))
     return 0
 
@@ -213,7 +218,8 @@ def _sessions(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    found = _client(args).explain(args.session, args.agent)
+    client = _client(args)
+    found = client.explain(client.full(args.session), args.agent)
     sys.stdout.write(json.dumps(found, indent=1) + "\n" if args.json else explained(found))
     return 0
 
@@ -222,9 +228,11 @@ def _act(args: argparse.Namespace) -> int:
     body: dict[str, Any] = {"reason": args.reason}
     if args.action == "reap":
         body["force"] = args.force
-    done = _client(args).act(args.action, args.session, args.agent, body)
+    client = _client(args)
+    session = client.full(args.session)
+    done = client.act(args.action, session, args.agent, body)
     detail = f" ({done['detail']})" if done.get("detail") else ""
-    sys.stdout.write(f"{args.action} {args.session}: {done['outcome']}{detail}\n")
+    sys.stdout.write(f"{args.action} {session}: {done['outcome']}{detail}\n")
     return 0 if done["outcome"] == "effective" else 1
 
 

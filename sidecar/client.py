@@ -16,6 +16,9 @@ TIMEOUT: Final = 10.0
 
 ACT_TIMEOUT: Final = 120.0
 
+NO_ROUTE: Final = "Not Found"
+"""What the server says of a path that it does not serve, as opposed to a session it does not have."""
+
 LARGEST: Final = 64 << 20
 
 
@@ -38,6 +41,11 @@ class Client:
         """Every session that is listed."""
         found = self._asked("GET", "/api/sessions")["sessions"]
         return list(found)
+
+    def full(self, beginning: str) -> str:
+        """The id that begins so, where only one does; else what was given."""
+        ids = {s["session"] for s in self.sessions() if str(s["session"]).startswith(beginning)}
+        return ids.pop() if len(ids) == 1 else beginning
 
     def explain(self, session: str, agent: str | None) -> dict[str, Any]:
         """One session with its evidence."""
@@ -62,7 +70,10 @@ class Client:
             answer = connection.getresponse()
             told = json.loads(answer.read(LARGEST) or b"{}")
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise Unanswered(f"no sidecar answers at {self._host}:{self._port} ({error})") from error
+            raise Unanswered(
+                f"no sidecar answers at {self._host}:{self._port} ({error}); "
+                "start one with: agent-sidecar run"
+            ) from error
         finally:
             connection.close()
         if not isinstance(told, dict):
@@ -83,7 +94,7 @@ def _agent(agent: str | None) -> str:
 
 
 def _refusal(status: int, told: dict[str, Any], method: str) -> str:
-    if status == http.HTTPStatus.NOT_FOUND and method == "POST" and not told.get("error"):
+    if status == http.HTTPStatus.NOT_FOUND and method == "POST" and told.get("error") in (None, NO_ROUTE):
         return "the sidecar has no token_file, so it ends nothing for anybody"
     why = told.get("error", "refused")
     candidates = told.get("candidates")

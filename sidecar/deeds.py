@@ -42,7 +42,7 @@ def intended(s: Session, x: g.Intended, out: Out) -> None:
 
 
 def acted(s: Session, x: g.Acted, out: Out) -> None:
-    """What became of it; only `gone` and `idle_in_turn` end the turn by being reported."""
+    """What became of it. An effective interrupt ended the turn, whether or not a record says so."""
     for verdict in reversed(s.verdicts):
         if (verdict.turn, verdict.bound, verdict.key) == (x.turn, x.bound, x.key):
             verdict.outcome = x.outcome
@@ -55,8 +55,10 @@ def acted(s: Session, x: g.Acted, out: Out) -> None:
         return
     if x.outcome == "ineffective" and (s.progress_at is None or s.progress_at <= x.at):
         turn.ending = "spent"
-    elif x.outcome != "effective" and x.action != "report":
+    elif x.outcome != "effective" and x.action != "report" and x.intended:
         turn.ending = ""
+    if x.outcome == "effective" and x.action == "interrupt":
+        close_turn(s, turn, x.at, "stalled", out)
     if x.outcome == "reported" and x.bound == "gone":
         close_turn(s, turn, x.at if s.gone_at is None else s.gone_at, "died", out)
     if x.outcome == "reported" and x.bound == "idle_in_turn":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from sidecar import changes as c
 from sidecar import signals as g
 from sidecar.fold import fold
-from sidecar.policy import interval, judge, lapsed
+from sidecar.policy import SLOWEST_CHECK, interval, judge, lapsed
 from sidecar.session import Session
 
 if TYPE_CHECKING:
@@ -58,8 +58,12 @@ class Law(Protocol):
 class Fleet:
     """The sessions, by agent and id."""
 
-    def __init__(self, law: Law, *, told_from: float) -> None:
-        """Changes before `told_from` are history: folded, but not told to listeners."""
+    def __init__(self, law: Law, *, told_from: float, slowest: float = SLOWEST_CHECK) -> None:
+        """Changes before `told_from` are history: folded, but not told to listeners.
+
+        `slowest`: seconds between two checks of a session that nothing happens to.
+        """
+        self._slowest = slowest
         self._law = law
         self._told_from = told_from
         self._all: dict[Key, Session] = {}
@@ -116,8 +120,8 @@ class Fleet:
                 self.fold(session, g.Closed(now, "silent"))
             else:
                 self.judge(session, now)
-                self._due[key] = now + interval(session, self._law.rules(session), now)
-        return min(self._due.values(), default=now + 15.0)
+                self._due[key] = now + interval(session, self._law.rules(session), now, self._slowest)
+        return min(self._due.values(), default=now + self._slowest)
 
     def judge(self, session: Session, now: float) -> None:
         """Say what has tripped, and have it carried out."""
@@ -159,6 +163,8 @@ class Fleet:
     def _wake(self, session: Session, now: float) -> None:
         """Show a session that lives; the first time with what happened to it since we started."""
         key = (session.agent, session.id)
+        if session.dormant and session.end is not None:
+            self.fold(session, g.Ticked(now))  # an end of long ago is no turn that is open
         if not session.dormant or lapsed(session, self._law.rules(session), now):
             self._held[key] = []
             return

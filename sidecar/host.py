@@ -78,7 +78,7 @@ BY_SIGNAL = 128  # what a shell adds to the number of the signal that ended a pr
 
 POLL = 0.25  # how often the registration is read
 ANSWER_DEADLINE = 5.0  # how long an interrupt waits for the agent's answer
-PROVISIONAL = 5.0  # a prompt that the agent has not begun after this while it says idle: it never will
+PROVISIONAL = 60.0  # a prompt that the agent has not begun after this while it says idle: it never will
 SETTLE = 0.5  # idle after a queued message: the next turn may be about to begin
 RESULT_SETTLE = 2.0  # an agent that tells no states: a result and then silence is the end of its turn
 STATELESS = 3.0  # a program that reads its input and tells nothing of itself gets the end of it after this
@@ -408,17 +408,17 @@ class Registry:
         config = os.environ.get("CLAUDE_CONFIG_DIR") or Path(os.environ.get("HOME") or "/", ".claude")
         self.config = Path(config)
         self._file = self.config / "sessions" / f"{child.pid}.json"
-        self._started = child.started
+        self._started, self._since = child.started, time.time() - 1
 
     def read(self) -> Registration | None:
         """Read the registration; half-written or somebody else's counts as not there."""
         try:
             with self._file.open("rb") as file:
-                found = parsed(file.read(LINE_LIMIT))
+                found, written = parsed(file.read(LINE_LIMIT)), os.fstat(file.fileno()).st_mtime
         except OSError:
             return None
         started = found.get("procStart")
-        if started is not None and str(started) != self._started:
+        if str(started) != self._started if started is not None else written < self._since:
             return None
         status, waiting, stamp = found.get("status"), found.get("waitingFor"), found.get("statusUpdatedAt")
         return Registration(
@@ -453,7 +453,7 @@ class Turns:
         self.spoiled = False  # the last turn that ended did not end by itself
         self.told = ""  # the newest state event
         self.registration: Registration | None = None
-        self.speaks = False  # stdout carries messages
+        self.speaks = False  # it is an agent of the kind we know: it registers, or stdout carries messages
         self.background = 0  # tasks that outlive the turn
         self.opened_at = 0.0
         self.idle_at = 0.0
@@ -488,6 +488,7 @@ class Turns:
     def register(self, registration: Registration | None, now: float) -> None:
         """Note what the registration says."""
         before, self.registration = self.registration, registration
+        self.speaks = self.speaks or registration is not None
         if registration is None or not registration.status:
             return
         self._evidence_at = self._evidence_at or now
@@ -798,8 +799,12 @@ class Answers:
         """Spell a control request, and return what its answer will be put into."""
         name = f"agent-sidecar-{os.urandom(16).hex()}"
         message = {"type": "control_request", "request_id": name, "request": {"subtype": subtype}}
-        answer = self._awaited[name.encode()] = Answer()
+        answer = self._awaited[name.encode()] = Answer(name.encode())
         return json.dumps(message, separators=(",", ":")).encode() + b"\n", answer
+
+    def forget(self, answer: Answer) -> None:
+        """Expect this answer no more: its question was not asked."""
+        self._awaited.pop(answer.name, None)
 
     def settle(self, response: Json) -> None:
         """Take an answer, if it is one to us."""
@@ -840,7 +845,8 @@ class Answers:
 class Answer:
     """An answer that may still come."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: bytes) -> None:
+        self.name = name
         self.given = threading.Event()
         self.accepted = True
 
@@ -1028,6 +1034,16 @@ class Conversation:
 # ------------------------------------------------------------------------------------------ the agent's input
 
 
+class Outcome(Enum):
+    """How an interrupt went."""
+
+    DONE = "accepted"
+    LATE = "the client is in the middle of a line, or the agent does not read its input"
+    REFUSED = "the agent refused"
+    SUPERSEDED = "another turn runs now"
+    CLOSED = "the agent's input has ended"
+
+
 class InletClosedError(Exception):
     """The agent's input has ended."""
 
@@ -1044,13 +1060,22 @@ class Inlet:
         self._inserting = 0
         self._turn = threading.Condition()
 
-    def relay(self, data: bytes) -> None:
-        """Pass the client's bytes on, however long the agent takes; insertions go first where a line ends."""
+    def relay(self, data: bytes, note: Callable[[bytes], None]) -> None:
+        """Pass the client's bytes on, however long the agent takes; insertions go first where a line ends.
+
+        `note` is told of them when nothing can come in between any more: what an insertion is judged by has
+        then either reached the agent or is not known of yet.
+        """
         at = 0
         while at < len(data):
             with self._turn:
                 while self._inserting and self._between_lines and not self.closed:
                     self._turn.wait(POLL)
+                if self.closed:
+                    raise InletClosedError
+                if not at:
+                    note(data)
+                    note = ignore
                 end = len(data)
                 if self._inserting:
                     end = data.find(b"\n", at) + 1 or end
@@ -1070,31 +1095,31 @@ class Inlet:
                 return True
             return not struct.unpack("i", fcntl.ioctl(self._descriptor, termios.FIONREAD, b"\0" * 4))[0]
 
-    def insert(self, line: bytes, seconds: float, go: Callable[[], bool], hush: float = 0.0) -> bool | None:
-        """Insert a line of ours once the client's line has ended, or return False at the deadline.
+    def insert(self, line: bytes, seconds: float, go: Callable[[], bool], hush: float = 0.0) -> Outcome:
+        """Insert a line of ours once the client's line has ended, within a deadline.
 
-        `go` has the last word when the line can be written; its no makes this None. Afterwards the client
-        is kept quiet for `hush` seconds.
+        `go` has the last word when the line can be written. Afterwards the client is kept quiet for `hush`
+        seconds.
         """
         deadline = time.monotonic() + seconds
         with self._turn:
             self._inserting += 1
             try:
-                while not (self._between_lines and ready(self._descriptor, select.POLLOUT, 0)):
+                while not (self._between_lines and self._writable()):
                     left = deadline - time.monotonic()
-                    if self.closed or left <= 0:
-                        return self._refuse()
+                    if left <= 0:
+                        return Outcome.LATE
                     self._turn.wait(min(left, 0.02))
-                if self.closed:
-                    return self._refuse()
                 if not go():
-                    return None
+                    return Outcome.SUPERSEDED
                 self._write(memoryview(line))  # shorter than PIPE_BUF, so it goes whole
                 time.sleep(hush)
-                return True
+            except InletClosedError:
+                return Outcome.CLOSED
             finally:
                 self._inserting -= 1
                 self._turn.notify_all()
+        return Outcome.DONE
 
     def close(self, go: Callable[[], bool]) -> bool:
         """End the agent's input if `go` still says so."""
@@ -1107,10 +1132,15 @@ class Inlet:
             self._turn.notify_all()
             return True
 
-    def _refuse(self) -> bool:
+    def _writable(self) -> bool:
         if self.closed:
             raise InletClosedError
-        return False
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        events = poll.poll(0)
+        if events and events[0][1] & select.POLLERR:  # the agent has closed its end
+            raise InletClosedError
+        return bool(events)
 
     def _write(self, data: memoryview) -> int:
         if self.closed:
@@ -1125,17 +1155,11 @@ class Inlet:
             raise InletClosedError from error
 
 
+def ignore(_data: bytes) -> None:
+    """Take no notice."""
+
+
 # ------------------------------------------------------------------------------------------------------ modes
-
-
-class Outcome(Enum):
-    """How an interrupt went."""
-
-    DONE = "accepted"
-    LATE = "the client is in the middle of a line, or the agent does not read its input"
-    REFUSED = "the agent refused"
-    SUPERSEDED = "another turn runs now"
-    CLOSED = "the agent's input has ended"
 
 
 class Mode:
@@ -1183,18 +1207,22 @@ class Mode:
         try:
             while True:
                 data = read_some(descriptor)
+                self.heard = self.heard or bool(data)
+                self.reading = False
+                write_all(1, take(data) if data else self._rest())
+                self.reading = True
                 if not data:
                     return
-                self.heard = True
-                self.reading = False
-                write_all(1, take(data))
-                self.reading = True
         except OSError:
             pass
         finally:
             os.close(descriptor)
             self.reading = True
             self.output_ended.set()
+
+    def _rest(self) -> bytes:
+        """Return what was held back, at the end of the output."""
+        return b""
 
 
 def run_aside(work: Callable[..., None], *arguments: object) -> None:
@@ -1239,8 +1267,7 @@ class Plain(Mode):
                 data = read_some(0)
                 if not data:
                     break
-                self._note_input(data)
-                inlet.relay(data)
+                inlet.relay(data, self._note_input)
             self._withhold()
             inlet.close(lambda: True)
             self.patience = self.interrupts  # without knowledge of turns, nothing more is to be hoped for
@@ -1272,25 +1299,19 @@ class StreamJson(Plain):
         if self.inlet is None:
             return Outcome.CLOSED
         line, answer = self._answers.ask("interrupt")
-        try:
-            inserted = self.inlet.insert(line, self.options.line_deadline, go)
-        except InletClosedError:
-            return Outcome.CLOSED
-        if inserted is None:
-            return Outcome.SUPERSEDED
-        if not inserted:
-            return Outcome.LATE
+        inserted = self.inlet.insert(line, self.options.line_deadline, go)
+        if inserted is not Outcome.DONE:
+            self._answers.forget(answer)
+            return inserted
         answer.given.wait(ANSWER_DEADLINE)
         return Outcome.DONE if answer.accepted else Outcome.REFUSED
 
     def _connect(self, inlet: Inlet, output: int) -> None:
         run_aside(self._read_input, inlet)
-        run_aside(self._read_messages, output)
+        run_aside(self._read_output, output, self._take)
 
-    def _read_messages(self, output: int) -> None:
-        self._read_output(output, self._take)
-        with suppress(OSError):
-            write_all(1, self._sieve.rest())
+    def _rest(self) -> bytes:
+        return self._sieve.rest()
 
     def _take(self, data: bytes) -> bytes:
         passed = self._sieve.feed(data)  # first: an answer that has been read is not known as ours any more
@@ -1328,8 +1349,7 @@ class Prompted(StreamJson):
             for text in (self.options.prompt, *self.options.follow_up):
                 message = {"type": "user", "message": {"role": "user", "content": text}}
                 line = json.dumps(message | {"parent_tool_use_id": None}).encode() + b"\n"
-                self._note_input(line)
-                inlet.relay(line)
+                inlet.relay(line, self._note_input)
                 self._withhold()
             inlet.close(lambda: True)
 
@@ -1393,8 +1413,12 @@ class Pty(Mode):
             tty.setraw(0, termios.TCSADRAIN)
         self.inlet = Inlet(os.dup(self._master), whole_lines=False)
         run_aside(self._read_keys, self.inlet)
-        run_aside(self._read_output, self._master, self._show)
+        run_aside(self._read_screen, self.inlet)
         return child
+
+    def _read_screen(self, inlet: Inlet) -> None:
+        self._read_output(self._master, self._show)
+        inlet.close(lambda: True)  # with its last end closed, a terminal hangs up on who is still there
 
     def has_answered(self) -> bool:
         """Believe it of a turn too new for the registration to be up to date: a screen tells nothing."""
@@ -1425,16 +1449,12 @@ class Pty(Mode):
             return Outcome.DONE if go() else Outcome.SUPERSEDED
         transcript = self._transcript()
         length = size_of(transcript)
-        try:
-            pressed = self.inlet.insert(self.ESCAPE, self.options.line_deadline, go, self.HUSH)
-            if not pressed:
-                return Outcome.SUPERSEDED if pressed is None else Outcome.LATE
+        pressed = self.inlet.insert(self.ESCAPE, self.options.line_deadline, go, self.HUSH)
+        if pressed is Outcome.DONE:
             idle = self.session.wait_for(lambda: self.session.turn is None, ANSWER_DEADLINE)
             if idle and self._typed_at < opened and not self._has_answered(transcript, length, opened):
                 self._empty_box(self.inlet)
-        except InletClosedError:
-            return Outcome.CLOSED
-        return Outcome.DONE
+        return pressed
 
     def end_input(self, go: Callable[[], bool]) -> bool:
         """Ask only: the end of a terminal is no way to end who sits on it."""
@@ -1460,7 +1480,8 @@ class Pty(Mode):
         """Clear line after line until nothing is redrawn any more."""
         for _ in range(self.LINES):
             pressed = time.monotonic()
-            if not inlet.insert(self.CLEAR_LINE, self.REDRAW, lambda: self.session.turn is None):
+            idle = inlet.insert(self.CLEAR_LINE, self.REDRAW, lambda: self.session.turn is None)
+            if idle is not Outcome.DONE:
                 return
             time.sleep(self.REDRAW)
             if self._shown_at < pressed:
@@ -1477,7 +1498,7 @@ class Pty(Mode):
                 if not data:
                     return
                 self._typed_at = time.monotonic()
-                inlet.relay(data)
+                inlet.relay(data, ignore)
 
 
 def size_of(path: Path | None) -> int:
@@ -1781,7 +1802,6 @@ PHRASES = {
     409: "Conflict",
     413: "Content Too Large",
     431: "Request Header Fields Too Large",
-    500: "Internal Server Error",
     501: "Not Implemented",
     503: "Service Unavailable",
 }
@@ -1891,10 +1911,13 @@ class Server:
                     return
                 time.sleep(0.1)
                 continue
-            if self._make_room(connection):
-                run_aside(self._converse, connection)
-            else:
-                connection.close()
+            try:
+                if self._make_room(connection):
+                    run_aside(self._converse, connection)
+                    continue
+            except RuntimeError:  # no more threads
+                self._leave(connection)
+            connection.close()
 
     def _make_room(self, newcomer: socket.socket) -> bool:
         """Register a connection; where there are too many, the oldest that has said nothing yet has to go."""
@@ -1916,8 +1939,11 @@ class Server:
         except OSError:
             pass  # the client has gone
         finally:
-            with self._guard:
-                self._open.pop(connection, None)
+            self._leave(connection)
+
+    def _leave(self, connection: socket.socket) -> None:
+        with self._guard:
+            self._open.pop(connection, None)
 
     def _answer(self, connection: socket.socket) -> None:
         try:
@@ -2056,7 +2082,6 @@ class Host:
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self._session = Session(options.session, attended=options.attended)
-        self._child: Child | None = None
         wanted = [number for number in PASSED if signal.getsignal(number) != signal.SIG_IGN]
         self._signals = {signal.SIGCHLD, signal.SIGWINCH, *wanted}
 
@@ -2067,9 +2092,6 @@ class Host:
         mode: Mode = self._options.mode(self._session, self._options)
         try:
             return self._run(mode, listener)
-        except OSError as error:
-            say(f"cannot run {error.filename}: {error.strerror}")
-            return EX_NOT_FOUND if error.errno == errno.ENOENT else EX_NOT_RUN
         finally:
             mode.restore()
             with suppress(OSError):
@@ -2081,7 +2103,11 @@ class Host:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would bury the agent without its status
         LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
-        child = self._child = mode.start({signal.Signals(number) for number in mask})
+        try:
+            child = mode.start({signal.Signals(number) for number in mask})
+        except OSError as error:
+            say(f"cannot run {self._options.command[0]}: {error.strerror}")
+            return EX_NOT_FOUND if error.errno == errno.ENOENT else EX_NOT_RUN
         self._session.started(child)
         acts = Acts(mode, child, Reasons(self._options.termination_log))
         run_aside(Server(self._options.endpoint, acts, self._session).serve, listener)
@@ -2105,6 +2131,7 @@ class Host:
             return False
         ends = info.si_signo in ENDING
         if ends:
+            self._session.refresh()
             with self._session.update() as turns:
                 turns.ending()
         if info.si_code != SI_KERNEL or isinstance(mode, Pty):

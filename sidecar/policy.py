@@ -270,17 +270,17 @@ def lapsed(s: Session, rules: Rules, now: float) -> bool:
     return now - since > (rules.idle.limit or KNOWN_BY_GROWTH)
 
 
-def interval(s: Session, rules: Rules, now: float) -> float:
+def interval(s: Session, rules: Rules, now: float, slowest: float = SLOWEST_CHECK) -> float:
     """Seconds until this session is worth judging again: a quarter of what is left.
 
     The quarter homes in on a deadline without a timer per bound; it is clamped so that a far
     deadline still sees a late change of rules and a near one does not spin.
     """
-    nearest = SLOWEST_CHECK * 4
+    nearest = slowest * 4
     for b in bounds(s, rules):
         if b.key not in s.judged:
             marks = (b.deadline, b.since + b.warn if b.key not in s.warned else b.deadline)
             nearest = min([nearest, *(mark - now for mark in marks if mark > now)])
     if s.end is not None:
         nearest = min(nearest, max(0.0, s.end.due - now))
-    return min(SLOWEST_CHECK, max(FASTEST_CHECK, nearest / 4))
+    return min(slowest, max(FASTEST_CHECK, nearest / 4))

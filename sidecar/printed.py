@@ -70,6 +70,8 @@ def explained(s: Shown) -> str:
         lines.append(f"bound {b['name']}: {limit} from {b['since']}, then {b['action']}: {state}")
     for v in s["verdicts"]:
         lines.append(f"verdict {v['at']}: {v['action']} {v['outcome'] or 'pending'}: {v['reason']}")
+    if not told.get("bounds"):
+        lines.append(f"no bound runs: {'a tool is open' if s['open_tools'] else 'nothing to wait for'}")
     for change in told.get("changes", []):
         rest = " ".join(f"{key}={value}" for key, value in change.items() if key not in ("at", "change"))
         lines.append(f"{change['at']} {change['change']} {rest}".rstrip())
@@ -85,10 +87,16 @@ def findings(found: Mapping[str, Sequence[Finding]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _count(things: Sequence[object], noun: str) -> str:
+    return f"{len(things)} {noun}" + ("" if len(things) == 1 else "s")
+
+
 def replayed(sessions: Sequence[Shown], summary: Shown) -> str:
     """A replay: the sessions, the silences by phase, and what each bound would have ended."""
     turns = ", ".join(f"{count} {name}" for name, count in summary["turns"].items() if count)
-    out = table(sessions) + f"\n{summary['sessions']} sessions; turns: {turns or 'none'}\n"
+    told_of = [s for s in sessions if s["verdicts"] or (s["turn"] and s["turn"]["ended_at"] is None)]
+    out = table(told_of) if told_of else ""
+    out += f"\n{_count(sessions, 'session')}; turns: {turns or 'none'}\n"
     gaps = summary["silence_seconds"]
     if gaps:
         rows = [("SILENCE IN", "GAPS", "P50", "P99", "MAX")]
@@ -96,8 +104,12 @@ def replayed(sessions: Sequence[Shown], summary: Shown) -> str:
             rows.append((phase, str(g["count"]), *(duration(g[key]) for key in ("p50", "p99", "max"))))
         out += "\n" + columns(rows)
     for bound, told in summary["bounds"].items():
-        ended, back = len(told["would_end"]), len(told["recovered"])
-        out += f"\n{bound} would have ended {ended} turn(s); {back} went on by themselves (false kills)\n"
+        back = {(r["session"], r["turn"]) for r in told["recovered"]}
+        out += f"\n{bound} would have ended {_count(told['would_end'], 'turn')}, "
+        out += f"{len(back)} of which went on by themselves (false kills):\n"
+        for ended in told["would_end"]:
+            fate = "went on: a false kill" if (ended["session"], ended["turn"]) in back else "never went on"
+            out += f"  {ended['session']} turn {ended['turn']}: {fate}\n"
     if not summary["bounds"]:
         out += "\nno bound would have ended a turn\n"
     return out

@@ -29,6 +29,10 @@ ENDING: Final = frozenset(("waiting", "compacting", "delegated", "tool", "retryi
 and it is what one chooses bounds from before nobody watches."""
 
 
+SLOWEST: Final = 3600.0
+"""Seconds of simulated time between two checks: rules do not change while a replay runs."""
+
+
 class _Law:
     """The rules of a replay: no jitter, no act, no memory."""
 
@@ -119,7 +123,7 @@ class Replay:
         self._rules = rules
         self._law = _Law(rules)
         self.clock = RecordedClock()
-        self.fleet = Fleet(self._law, told_from=float("-inf"))
+        self.fleet = Fleet(self._law, told_from=float("-inf"), slowest=SLOWEST)
         self._law.fleet = self.fleet
         self.tally = Tally()
         self.fleet.listeners.append(self.tally)

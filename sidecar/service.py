@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import signal
 import sys
 import time
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,7 @@ from sidecar.act import Settings as ActSettings
 from sidecar.agents.registry import KINDS
 from sidecar.board import Board
 from sidecar.clock import LiveClock
+from sidecar.config.version import package_version
 from sidecar.journal import Journal
 from sidecar.server import Options, Server
 from sidecar.telemetry.targets import OtlpError, OtlpSettings, Protocol
@@ -49,14 +50,6 @@ POLL: Final = 2.0
 """Seconds between two looks at the configuration file; a change has to be read twice."""
 
 
-def package_version() -> str:
-    """The version that is installed; `0` when run from a bare checkout."""
-    try:
-        return version("agent-sidecar")
-    except PackageNotFoundError:
-        return "0"
-
-
 def chosen(config: Config) -> tuple[AgentConfig, ...]:
     """The agents to watch: those configured, else those found here, else all that could come."""
     if config.agents is not None:
@@ -82,6 +75,9 @@ class Service:
         luck = random.Random().random  # noqa: S311 - jitter is no secret
         self.watch = Watch(agents, WatchSettings(rules, luck), self.clock)
         self._version = package_version()
+        why = unwritable(Path(config.settings.state_dir))
+        if why is not None:
+            log.warning("state_dir %s: %s; nothing will be ended", config.settings.state_dir, why)
         journal = Journal(Path(config.settings.state_dir) / "journal.jsonl")
         self.acts = Acts(self.watch, self.watch.agents, self.watch.rules, journal, acting(config))
         self.watch.doing = self.acts
@@ -242,6 +238,15 @@ def telling(config: Config) -> TelemetrySettings:
         config.settings.metrics.per_session,
         told.turn_progress,
     )
+
+
+def unwritable(folder: Path) -> str | None:
+    """Why the journal cannot be written there, made if need be; None where it can."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        return f"cannot be made ({error.strerror})"
+    return None if os.access(folder, os.W_OK | os.X_OK) else "cannot be written to"
 
 
 def headers_in(path: Path) -> dict[str, str]:

@@ -281,6 +281,8 @@ class Acted(Signal, frozen=True, gc=False):
     bound: BoundName | None
     outcome: ActOutcome
     key: str = ""
+    intended: bool = True
+    """Whether this act had written its reason: one that had not leaves another's mark alone."""
 
 
 class Closed(Signal, frozen=True, gc=False):

@@ -91,9 +91,10 @@ def test_a_refusal_says_why(client: Client, status: int, body: Any, text: str) -
 
 
 def test_without_routes_to_end_things_the_missing_token_file_is_named(client: Client) -> None:
-    says(404, {})
-    with pytest.raises(Unanswered, match="has no token_file"):
-        client.act("reap", "s1", None, {})
+    for body in ({}, {"error": "Not Found"}):
+        says(404, body)
+        with pytest.raises(Unanswered, match="has no token_file"):
+            client.act("reap", "s1", None, {})
 
 
 def test_something_else_behind_the_port_is_told(client: Client) -> None:
@@ -116,3 +117,11 @@ def test_without_a_token_none_is_sent(server: HTTPServer) -> None:
     says(200, {"outcome": "effective"})
     Client(f"127.0.0.1:{server.server_port}").act("reap", "s1", "a", {})
     assert Answering.asked == [("POST", "/api/sessions/s1/reap?agent=a", None, b"{}")]
+
+
+@pytest.mark.parametrize(("given", "full"), [("abc", "abcd"), ("a", "a"), ("x", "x"), ("abcd", "abcd")])
+def test_the_beginning_of_an_id_is_enough_where_only_one_begins_so(
+    client: Client, given: str, full: str
+) -> None:
+    says(200, {"sessions": [{"session": "abcd"}, {"session": "aef"}]})
+    assert client.full(given) == full

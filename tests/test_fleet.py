@@ -355,3 +355,10 @@ def test_a_session_was_in_no_phase_while_it_slept() -> None:
     world.see(500, prompt(500, "t2"))
     left = [change for _, change in world.told if isinstance(change, c.PhaseLeft)]
     assert [(x.phase, x.since, x.at) for x in left][-1] == ("idle", 500, 500)
+
+
+def test_a_fleet_in_no_hurry_comes_back_later() -> None:
+    fleet = Fleet(Law(), told_from=0.0, slowest=600.0)
+    assert fleet.tick(0) == 600
+    fleet.observe("claude-code", [g.Observation("s1", signal) for signal in (up(0), prompt(0), tool(1))], 1)
+    assert fleet.tick(1) == 601

@@ -62,8 +62,8 @@ OPUS = g.Used(1.5, "opus", 10, 5)
 
 # Each line: what is told, after which signals the last of which tells it, and the change in full.
 TOLD: list[tuple[str, list[g.Signal], Callable[[Session], c.Change]]] = [
-    ("a turn that begins", [up(), prompt(1)], lambda s: c.TurnOpened(1, turn_of(s))),
-    ("a turn that a block begins, at its stamp", [up(), block(1)], lambda s: c.TurnOpened(1, turn_of(s))),
+    ("a turn that begins", [up(), prompt(1)], lambda _: c.TurnOpened(1, Turn("t1", 1))),
+    ("a turn that a block begins, at its stamp", [up(), block(1)], lambda _: c.TurnOpened(1, Turn("stamp-1", 1))),
     ("a turn that ends", [up(), prompt(1), end(5)], lambda s: c.TurnClosed(5, turn_of(s))),
     ("a phase, with the model and the turn it belonged to", [up(), prompt(1), OPUS, tool(2)], lambda s: c.PhaseLeft(2, "model", 1, "tool", s.turn, "opus", None)),
     ("a phase between turns has the last model", [up(), prompt(1), OPUS, end(2), prompt(9, "t2")], lambda _: c.PhaseLeft(9, "idle", 2, "model", None, "opus", None)),
@@ -83,7 +83,7 @@ TOLD: list[tuple[str, list[g.Signal], Callable[[Session], c.Change]]] = [
     ("a warning", [up(), prompt(1), g.Warned(2, "model", "model", "half")], lambda s: c.WarningGiven(2, "model", "half", s.turn)),
     ("a verdict", [up(), prompt(1), JUDGED], lambda s: c.VerdictGiven(2700, VERDICT, s.turn)),
     ("an act about to begin", [up(), prompt(1), sent(4)], lambda s: c.ActIntended(4, "interrupt", "silence", "model", s.turn)),
-    ("what became of it", [up(), prompt(1), JUDGED, acted(2701, "effective")], lambda s: c.ActEnded(2701, "interrupt", "effective", "model", s.turn)),
+    ("what became of it", [up(), prompt(1), JUDGED, acted(2701, "ineffective")], lambda s: c.ActEnded(2701, "interrupt", "ineffective", "model", s.turn)),
     ("what became of an act on a turn that is over", [up(), prompt(1), end(2), acted(3, "effective")], lambda s: c.ActEnded(3, "interrupt", "effective", "model", s.last)),
     ("a session that is over", [up(), g.Registered(0), g.Unregistered(9)], lambda _: c.SessionClosed(9, "unregistered")),
     ("a session whose process ended", [up(), g.ProcessGone(9)], lambda _: c.SessionClosed(9, "process ended")),
@@ -135,6 +135,8 @@ def test_a_turn_told_twice_is_one_turn_and_an_ended_one_stays_ended() -> None:
     assert story(up(), prompt(1), prompt(2)).turns["abandoned"] == 0
     session = story(up(), prompt(1), end(2), prompt(3))
     assert session.turn is None
+    session = story(up(), prompt(1), end(2, settle=60), prompt(3))
+    assert (turn_of(session).started_at, sum(session.turns.values())) == (1, 0)
     assert story(up(), prompt(1), end(2), g.Progress(3, "t1")).turn is None
 
 
@@ -147,7 +149,7 @@ def test_a_turn_that_we_ended_is_stalled_whatever_it_says() -> None:
         assert outcome(up(), prompt(1), sent(4), how) == ("stalled", 5)
     assert outcome(up(), prompt(1), block(2), sent(4), prompt(9, "t2")) == ("stalled", 2)
     assert outcome(up(), g.Registered(0), prompt(1), sent(4), g.Unregistered(6)) == ("stalled", 6)
-    assert outcome(up(), prompt(1), sent(4), acted(5, "effective"), end(6)) == ("stalled", 6)
+    assert outcome(up(), prompt(1), sent(4), acted(5, "effective"), end(6)) == ("stalled", 5)
 
 
 def test_a_refused_interrupt_leaves_the_turn_its_own_end() -> None:
@@ -161,6 +163,15 @@ def test_an_interrupt_without_effect_still_ends_the_turn_if_it_comes_late() -> N
         "stalled",
         40,
     )
+
+
+def test_nor_does_it_matter_how_soon_that_was_known() -> None:
+    assert outcome(up(), prompt(4), sent(4), acted(4, "ineffective"), end(40)) == ("stalled", 40)
+
+
+def test_what_is_reported_beside_it_does_not_take_it_back() -> None:
+    reported = acted(5, "reported", "turn", "report")
+    assert outcome(up(), prompt(1), sent(4), reported, end(6)) == ("stalled", 6)
 
 
 def test_but_not_a_turn_that_went_on_to_work() -> None:
@@ -202,6 +213,8 @@ def test_a_reported_idle_turn_is_abandoned_at_its_last_progress() -> None:
 def test_an_observed_verdict_ends_nothing() -> None:
     session = story(up(), prompt(1), g.ProcessGone(7), acted(8, "observed", "gone", "report"))
     assert session.turn is not None
+    left = (status(5, "idle"), acted(95, "observed", "idle_in_turn", "report"))
+    assert story(up(), prompt(1), *left).phase == "idle_in_turn"
 
 
 def test_a_session_whose_process_ends_between_turns_closes() -> None:
@@ -240,6 +253,15 @@ def test_closing_takes_a_pending_end() -> None:
     assert (session.closed, session.closed_at) == ("silent", 9)
 
 
+def test_what_held_and_ran_in_a_closed_session_is_forgotten() -> None:
+    session = story(
+        *(up(), g.Registered(0), g.ProcessSeen(0, 7, 0), g.ProcessUsed(0, 1, 1), status(1, "waiting")),
+        *(g.Background(2, 1), g.WaitStarted(2, "question"), g.Closed(9, "silent")),
+    )
+    assert (session.registered_at, session.process, session.rss, session.cpu) == (None, None, None, None)
+    assert (session.status, session.wait, session.background) == (None, None, 0)
+
+
 def test_the_silence_clock_takes_the_newest_progress_of_any_source() -> None:
     assert story(up(), prompt(5), block(3)).progress_at == 5
 
@@ -272,6 +294,12 @@ def test_the_time_after_a_provisional_end_is_not_the_turns() -> None:
     assert session.last is not None
     assert session.last.phase_seconds == {"model": 2.0}
     assert (session.phase, session.phase_since) == ("idle", 3)
+
+
+def test_a_wait_from_before_the_turn_is_its_own_only_from_its_start() -> None:
+    session = story(status(1, "waiting"), prompt(5), status(9, "busy"), end(12))
+    assert session.last is not None
+    assert session.last.phase_seconds == {"waiting": 4.0, "model": 3.0}
 
 
 def test_what_the_phase_waited_for_is_told() -> None:
@@ -353,6 +381,8 @@ def test_idle_time_counts_from_the_idle_stamp_between_turns_and_never_backwards(
     assert story(up(), prompt(1), end(9), status(5, "idle")).idle_since == 9
     assert story(up(), prompt(1), status(5, "idle")).idle_since is None
     assert story(up(), prompt(1), end(5), g.Background(9, 0)).idle_since == 5, "nothing ran"
+    assert story(up(), prompt(1), end(5), status(9, "busy")).idle_since == 5, "busy is not idle"
+    assert story(up(), prompt(1), end(5), g.Background(6, 2), g.Background(9, 1)).idle_since == 5
     running = (g.ChildMoved(at, "a", running=True, progress=at) for at in (6, 9))
     assert story(up(), prompt(1), end(5), *running).idle_since == 5
 
@@ -414,6 +444,18 @@ def test_a_verdict_is_listed_and_gets_its_outcome() -> None:
     assert [(x.outcome, x.turn.id) for x in of(changes, c.ActEnded)] == [("effective", "t1")]
 
 
+def test_an_outcome_goes_to_the_newest_verdict_that_it_is_about() -> None:
+    session = story(up(), prompt(0), status(1, "waiting"))
+    verdicts(session, 301)
+    fold(session, status(302, "busy"))
+    verdicts(session, 3002)
+    fold(session, acted(3003, "failed", "waiting"))
+    assert [(v.bound, v.outcome) for v in session.verdicts] == [("waiting", "failed"), ("model", None)]
+    fold(session, g.Judged(3004, "waiting", "waiting", "report", "status", "again", "t1"))
+    fold(session, acted(3005, "reported", "waiting", "report"))
+    assert [v.outcome for v in session.verdicts] == ["failed", None, "reported"]
+
+
 def test_only_the_newest_verdicts_are_kept() -> None:
     session = story(up(), prompt(0))
     for number in range(KEPT_VERDICTS + 5):
@@ -425,6 +467,8 @@ def test_a_warning_is_told_once() -> None:
     warned = g.Warned(1, "model", "model", "r")
     _, changes = told(up(), prompt(0), warned, warned)
     assert len(of(changes, c.WarningGiven)) == 1
+    _, changes = told(up(), prompt(0), warned, prompt(2, "t2"), warned)
+    assert len(of(changes, c.WarningGiven)) == 2, "and again in the next turn"
 
 
 def test_a_turn_that_goes_on_after_an_observed_verdict_recovered_once() -> None:
@@ -575,6 +619,32 @@ def test_and_is_warned_of_again() -> None:
     for signal in (g.Warned(1200, "model", "model", "half"), JUDGED, block(2701), acted(2702, "superseded")):
         fold(session, signal)
     assert of(fold(session, g.Warned(3901, "model", "model", "half")), c.WarningGiven) != []
+
+
+def test_one_that_ended_meanwhile_is_over() -> None:
+    session = story(up(), prompt(0))
+    verdicts(session, 2700)
+    for signal in (block(2701), end(2701.5), acted(2702, "superseded")):
+        fold(session, signal)
+    assert (session.turns["completed"], session.interrupted) == (1, False)
+
+
+def test_a_report_that_is_superseded_gives_no_interrupt_back() -> None:
+    session = story(up(), prompt(0), status(1, "waiting"))
+    assert verdicts(session, 301) == [("waiting", "interrupt")]
+    fold(session, status(302, "busy"))
+    assert verdicts(session, 3002) == [("model", "report")]
+    for signal in (block(3003), acted(3004, "superseded", "model", "report")):
+        fold(session, signal)
+    assert verdicts(session, 3003 + 2700) == [("model", "report")]
+
+
+def test_one_whose_interrupt_failed_is_not_judged_twice_though_it_moved() -> None:
+    session = story(up(), prompt(0))
+    assert verdicts(session, 2700) == [("model", "interrupt")]
+    for signal in (block(2701), acted(2702, "failed")):
+        fold(session, signal)
+    assert verdicts(session, 9000) == []
 
 
 def test_one_that_did_not_move_is_not_judged_twice() -> None:

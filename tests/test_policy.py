@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from sidecar import changes as c
 from sidecar import signals as g
 from sidecar.fold import fold
 from sidecar.limits import Limit, Rules
@@ -17,6 +18,7 @@ from tests.stories import (
     block,
     delta,
     end,
+    of,
     prompt,
     result,
     status,
@@ -39,6 +41,7 @@ TRIPS: list[Case] = [
     ("at delta resolution 15 min", [up(), HOST, prompt(0)], 15 * MIN, [("model", "interrupt")]),
     ("after the stream is lost 45 again", [up(), HOST, prompt(0), g.SourceLost(9, "host")], 45 * MIN, [("model", "interrupt")]),
     ("busy does not prove progress", [up(), prompt(0), status(1, "busy")], 45 * MIN, [("model", "interrupt")]),
+    ("nor does a status that changes", [up(), prompt(0), status(1, "busy"), status(2, "idle"), status(3, "busy")], 45 * MIN, [("model", "interrupt")]),
     ("the last block counts", [up(), prompt(0), block(60)], 46 * MIN, [("model", "interrupt")]),
     ("so does a finished tool", [up(), prompt(0), tool(1), result(60)], 46 * MIN, [("model", "interrupt")]),
     ("a delta counts for silence", [up(), HOST, prompt(0), delta(60)], 16 * MIN, [("model", "interrupt")]),
@@ -56,6 +59,8 @@ TRIPS: list[Case] = [
     ("a wait without a visible turn can be ended", [g.Registered(0), status(10, "waiting")], 10 + 5 * MIN, [("waiting", "interrupt")]),
     ("an inherited one cannot", [g.Registered(0), g.Status(10, "waiting", 10, inherited=True)], 10 + 5 * MIN, [("waiting", "report")]),
     ("compaction has 30 min", [up(), prompt(0), g.CompactionStarted(10)], 10 + 30 * MIN, [("compacting", "interrupt")]),
+    ("a compaction without a turn is nobody's to end", [up(), g.CompactionStarted(10)], 10 + 30 * MIN, [("compacting", "report")]),
+    ("nor where the agent says that it is idle", [up(), status(5, "idle"), g.CompactionStarted(10)], 10 + 30 * MIN, [("compacting", "report")]),
     ("idle in a turn has 90 s from the idle stamp", [up(), prompt(0), status(10, "idle")], 100, [("idle_in_turn", "report")]),
     ("or from later progress", [up(), prompt(0), status(10, "idle"), block(20)], 110, [("idle_in_turn", "report")]),
     ("an Edit has 15 min, then it is reported", [up(), prompt(0), tool(10, "Edit")], 10 + 15 * MIN, [("tool", "report")]),
@@ -67,6 +72,7 @@ TRIPS: list[Case] = [
     ("what excused the model excuses its retries", [up(), HOST, prompt(0), status(1, "waiting"), g.Retrying(60, "overloaded"), status(120, "busy")], 17 * MIN, [("retrying", "interrupt")]),
     ("a limit ends 5 min after its reset", [up(), prompt(0), g.Limited(10, HOUR), end(10, "failed")], HOUR + 5 * MIN, [("limited", "report")]),
     ("one without a reset after 6 h", [up(), prompt(0), g.Limited(10), end(10, "failed")], 10 + 6 * HOUR, [("limited", "report")]),
+    ("whatever retry is announced for before that", [up(), prompt(0), g.Limited(10, HOUR), g.Retrying(20, "other", 20 + 1000)], HOUR + 5 * MIN, [("limited", "report")]),
     ("a retry announced for later than 15 min is one", [up(), prompt(0), g.Retrying(10, "other", 10 + HOUR)], 10 + HOUR + 5 * MIN, [("limited", "report")]),
     ("one whose reset has passed after 5 min", [up(), prompt(0), g.Limited(10, 1), end(10, "failed")], 10 + 5 * MIN, [("limited", "report")]),
     ("a registration without a prompt has 10 min", [up(0, "registry", None), g.Registered(5)], 5 + 10 * MIN, [("starting", "report")]),
@@ -113,6 +119,10 @@ def test_it_never_trips(says: str, signals: list[g.Signal]) -> None:
 
 def test_a_process_that_ended_in_a_turn_is_reported_at_once() -> None:
     session = story(up(), prompt(0), g.ProcessGone(5))
+    shown = bound(session, RULES)
+    assert shown is not None
+    assert (shown.name, shown.limit, shown.deadline) == ("gone", 0, 5)
+    assert judge(session, RULES, 4.5) == [], "nothing warns of a death"
     assert verdicts(session, 5) == [("gone", "report")]
 
 
@@ -135,6 +145,14 @@ def test_one_interrupt_a_turn_and_later_bounds_report() -> None:
     assert verdicts(session, 400 + 45 * MIN) == [("model", "report")]
     fold(session, prompt(4000, "t2"))
     assert verdicts(session, 4000 + 45 * MIN) == [("model", "interrupt")]
+
+
+def test_nor_does_its_agent_get_another_by_resting_in_between() -> None:
+    session = story(up(), prompt(0), status(1, "waiting"))
+    verdicts(session, 1 + 5 * MIN)
+    for signal in (status(302, "idle"), status(303, "busy")):
+        fold(session, signal)
+    assert verdicts(session, 303 + 45 * MIN) == [("model", "report")]
 
 
 def test_an_interrupted_turn_does_not_keep_its_session_from_being_reaped() -> None:
@@ -178,7 +196,24 @@ def test_a_busy_period_without_a_turn_stands_for_one() -> None:
     assert verdicts(session, 3 * HOUR, rules) == [], "still the same period"
     fold(session, status(4 * HOUR, "idle"))
     fold(session, status(5 * HOUR, "busy"))
+    (warned,) = judge(session, rules, 5.5 * HOUR)
+    assert of(fold(session, warned), c.WarningGiven) != [], "warned of anew"
     assert verdicts(session, 6 * HOUR, rules) == [("busy", "interrupt")]
+
+
+@pytest.mark.parametrize(
+    ("says", "signals"),
+    [
+        ("nor where idle is said again", [status(2000, "idle")]),
+        ("nor after a background job", [status(2000, "background"), status(3000, "idle")]),
+    ],
+)
+def test_an_idle_session_is_not_reported_twice(says: str, signals: list[g.Signal]) -> None:
+    session = story(up(), g.Registered(0), prompt(0), end(1), status(1, "idle"))
+    assert verdicts(session, 1 + 30 * MIN) == [("idle", "report")]
+    for signal in signals:
+        fold(session, signal)
+    assert verdicts(session, 9 * HOUR) == [], says
 
 
 def test_an_opt_in_ceiling_counts_from_the_turns_start_whatever_it_does() -> None:
@@ -228,6 +263,14 @@ def test_tool_patterns_an_exact_name_before_a_pattern_and_a_long_one_before_a_sh
     assert tool_limit("mcp__git__pull", rules) == ("mcp__git__*", Limit(20.0))
     assert tool_limit("mcp__web", rules) == ("mcp__*", Limit(30.0))
     assert tool_limit("Bash", rules) is None
+    rules = replace(
+        RULES,
+        tool={"mcp__git__*": Limit(20.0), "mcp__git__pus[hl]": Limit(10.0), "mcp__git__pull": Limit(5.0)},
+    )
+    assert tool_limit("mcp__git__pull", rules) == ("mcp__git__pull", Limit(5.0))
+    assert tool_limit("mcp__git__push", rules) == ("mcp__git__pus[hl]", Limit(10.0))
+    rules = replace(RULES, tool={"Bash": Limit(10.0), "[B]ash": Limit(20.0)})
+    assert tool_limit("Bash", rules) == ("Bash", Limit(10.0)), "however long the pattern"
 
 
 def test_an_mcp_tool_trips_where_a_pattern_bounds_it_beside_one_that_has_no_bound() -> None:
@@ -238,7 +281,9 @@ def test_an_mcp_tool_trips_where_a_pattern_bounds_it_beside_one_that_has_no_boun
     assert session.verdicts[-1].reason.startswith(
         "no progress for 15m00s while in the tool Edit; perhaps waiting"
     )
+    assert session.verdicts[-1].key == "tool:Edit"
     assert verdicts(session, 3 + 30 * MIN, rules) == [("tool", "interrupt")]
+    assert session.verdicts[-1].key == "tool:mcp__*"
     assert session.verdicts[-1].reason == (
         "no progress for 30m00s while in the tool mcp__x, limit 30m00s (transcript; no status)"
     )
@@ -280,6 +325,13 @@ def test_a_limit_that_lasted_is_over_and_the_idle_time_goes_on() -> None:
     session = story(up(), prompt(0), g.Limited(10, 100), end(10, "failed"))
     assert verdicts(session, 100 + 5 * MIN) == [("limited", "report")]
     assert session.phase == "idle"
+
+
+def test_a_limit_that_lasted_with_a_turn_open_starts_the_model_afresh() -> None:
+    session = story(up(), prompt(0), g.Limited(10, 100))
+    assert verdicts(session, 100 + 5 * MIN) == [("limited", "report")]
+    assert verdicts(session, 400 + 45 * MIN - 0.001) == []
+    assert verdicts(session, 400 + 45 * MIN) == [("model", "interrupt")]
 
 
 def test_a_warning_comes_once_at_its_time_and_is_no_verdict() -> None:
@@ -376,13 +428,17 @@ def test_the_bound_shown_is_the_nearest_that_has_not_tripped() -> None:
 
 
 def test_a_closed_session_has_no_bounds() -> None:
-    assert bounds(story(up(), g.Registered(0), g.Unregistered(1)), RULES) == []
+    assert bounds(story(up(), g.Registered(0), prompt(0), end(1)), RULES) != []
+    assert bounds(story(up(), g.Registered(0), prompt(0), end(1), g.Unregistered(2)), RULES) == []
 
 
 LAPSES: list[tuple[str, list[g.Signal], float | None]] = [
     ("known by growth and idle: at the idle limit", [up(), prompt(0), end(10)], 10 + 30 * MIN),
     ("with a turn open: after a day", [up(), prompt(10)], 10 + 24 * HOUR),
-    ("gone: at the idle limit after it went", [up(), prompt(0), end(1), prompt(5, "t2"), g.ProcessGone(10)], 5 + 24 * HOUR),
+    ("and says something: at the idle limit after that", [up(), prompt(0), end(10), delta(100)], 100 + 30 * MIN),
+    ("gone with a turn open: after a day", [up(), prompt(0), end(1), prompt(5, "t2"), g.ProcessGone(10)], 5 + 24 * HOUR),
+    ("gone and reported: at the idle limit after it went", [up(), prompt(0), g.ProcessGone(100), DIED], 100 + 30 * MIN),
+    ("gone before its end was told: after it went too", [up(), prompt(0), g.ProcessGone(100), end(50)], 100 + 30 * MIN),
     ("with a background job: after a day", [up(), prompt(0), end(10), g.Background(10, 1)], 10 + 24 * HOUR),
     ("limited: after a day", [up(), prompt(0), g.Limited(10), end(10, "failed")], 10 + 24 * HOUR),
     ("registered: never", [up(), g.Registered(0), prompt(0), end(10)], None),
@@ -395,15 +451,16 @@ LAPSES: list[tuple[str, list[g.Signal], float | None]] = [
 def test_a_session_lapses(says: str, signals: list[g.Signal], at: float | None) -> None:
     session = story(*signals)
     if at is None:
-        assert not lapsed(session, RULES, 99 * HOUR), says
+        assert lapsed(session, RULES, 99 * HOUR) is False, says
         return
-    assert not lapsed(session, RULES, at), says
-    assert lapsed(session, RULES, at + 0.001), says
+    assert lapsed(session, RULES, at) is False, says
+    assert lapsed(session, RULES, at + 0.001) is True, says
 
 
 def test_a_session_that_ended_lapses_until_it_goes_on() -> None:
     session = story(up(), g.Registered(0), prompt(0), block(11), end(11), g.Unregistered(11))
     assert lapsed(session, RULES, 12)
+    assert lapsed(story(up(), g.Registered(0), g.Unregistered(1)), RULES, 2), "one that never worked too"
     session.closed = None
     fold(session, prompt(20, "t2"))
     assert not lapsed(session, RULES, 21)
@@ -432,6 +489,13 @@ def test_how_soon_to_look_again(says: str, signals: list[g.Signal], now: float, 
     session = story(*signals)
     verdicts(session, now)
     assert interval(session, RULES, now) == pytest.approx(seconds), says
+
+
+def test_who_is_in_no_hurry_looks_no_sooner_than_it_has_to() -> None:
+    session = story(up(), prompt(0))
+    assert interval(session, RULES, 0, 300.0) == 300.0, "a quarter of the 20 min to the warning"
+    assert interval(session, RULES, 0, 900.0) == 300.0
+    assert interval(story(up(), prompt(0), tool(1)), RULES, 2, 900.0) == 900.0
 
 
 def test_what_has_tripped_is_not_waited_for() -> None:

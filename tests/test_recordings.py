@@ -17,6 +17,25 @@ NAMES = ["/".join(case.parts[-3:]) for case in CASES]
 
 # What a reader of the recording finds: the phase at the end, the turns, and the last turn's outcome.
 ENDS: dict[str, tuple[str, dict[str, int], str | None]] = {
+    "0.12.0/hole": ("idle", {"interrupted": 1}, "interrupted"),
+    "1.18.33/badtool": ("waiting", {}, None),
+    "1.18.33/bash15": ("idle", {"completed": 1}, "completed"),
+    "1.18.33/bashfail": ("idle", {"completed": 1}, "completed"),
+    "1.18.33/bashlong": ("idle", {"interrupted": 1}, "interrupted"),
+    "1.18.33/bashquiet": ("idle", {"completed": 1}, "completed"),
+    "1.18.33/delete_busy": ("model", {}, None),
+    "1.18.33/dir_global": ("idle", {"interrupted": 1}, "interrupted"),
+    "1.18.33/e400": ("idle", {"failed": 1}, "failed"),
+    "1.18.33/e401": ("idle", {"failed": 1}, "failed"),
+    "1.18.33/e500": ("idle", {"interrupted": 1}, "interrupted"),
+    "1.18.33/headhole": ("idle", {"interrupted": 1}, "interrupted"),
+    "1.18.33/hole": ("idle", {"interrupted": 1}, "interrupted"),
+    "1.18.33/perm": ("idle", {"interrupted": 1}, "interrupted"),
+    "1.18.33/plain": ("idle", {"completed": 1}, "completed"),
+    "1.18.33/plain_global": ("idle", {"completed": 1}, "completed"),
+    "1.18.33/task_normal": ("idle", {"completed": 1}, "completed"),
+    "1.18.33/task_parentabort": ("idle", {"interrupted": 1}, "interrupted"),
+    "1.18.33/toolhole": ("idle", {"interrupted": 1}, "interrupted"),
     "2.1.197/p_bash": ("idle", {"completed": 1}, "completed"),
     "2.1.332/background_agent": ("idle", {"completed": 2}, "completed"),
     "2.1.332/interrupt_mid_stream": ("idle", {"interrupted": 1}, "interrupted"),
@@ -56,7 +75,7 @@ def test_a_recording_ends_as_a_reader_finds_it(case: Path) -> None:
     assert {name: count for name, count in session["turns"].items() if count} == turns
     assert session["turn"]["outcome"] == outcome
     assert session["verdicts"] == []
-    assert session["evidence"] == "transcript"
+    assert session["evidence"] == ("transcript" if case.parts[-3] == "claude-code" else "stream")
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)

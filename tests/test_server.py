@@ -181,6 +181,8 @@ async def test_other_methods_are_refused() -> None:
         answer = await client.post("/api/sessions")
         assert answer.status == 405
         assert answer.headers["Allow"] == "GET,HEAD"
+        assert (await client.head("/api/sessions")).status == 200
+        assert (await client.head("/api/events")).status == 405
 
 
 async def test_metrics_in_the_format_that_is_asked_for() -> None:

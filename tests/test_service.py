@@ -16,8 +16,9 @@ import pytest
 from sidecar.agents.registry import KINDS
 from sidecar.config import load
 from sidecar.config.reload import Reload
+from sidecar.config.version import package_version
 from sidecar.server import Ask, ListenError
-from sidecar.service import Service, chosen, headers_in, lines, package_version, telling
+from sidecar.service import Service, chosen, headers_in, lines, telling, unwritable
 from sidecar.telemetry.targets import OtlpError
 from tests.agents.claude_code import homes
 from tests.agents.claude_code.homes import Home
@@ -210,7 +211,7 @@ def test_lines_go_to_stdout_unless_switched_off(tmp_path: Path) -> None:
 
 def test_the_version_is_the_installed_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert package_version()[0].isdigit()
-    monkeypatch.setattr("sidecar.service.version", _missing)
+    monkeypatch.setattr("sidecar.config.version.version", _missing)
     assert package_version() == "0"
 
 
@@ -240,3 +241,11 @@ def test_a_bad_headers_file_is_an_error_with_its_path(tmp_path: Path, text: str 
         file.write_text(text)
     with pytest.raises(OtlpError, match=f"headers_file: {file}"):
         headers_in(file)
+
+
+def test_a_state_dir_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    assert unwritable(tmp_path / "made" / "here") is None
+    assert (tmp_path / "made" / "here").is_dir()
+    assert unwritable(tmp_path / "made" / "here") is None
+    (tmp_path / "file").write_text("")
+    assert unwritable(tmp_path / "file") == "cannot be made (File exists)"

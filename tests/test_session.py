@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import asdict
 
 from sidecar import signals as g
-from sidecar.session import Session, evidence
+from sidecar.session import (
+    KEPT_VERDICTS,
+    OUTCOMES,
+    PHASES,
+    Child,
+    Report,
+    Session,
+    Tool,
+    Turn,
+    Verdict,
+    evidence,
+)
 from tests.stories import block, delta, end, prompt, result, status, story, told, tool, up
 
-PHASES: list[tuple[str, list[g.Signal], str]] = [
+HOLDS: list[tuple[str, list[g.Signal], str]] = [
     ("nothing known is idle", [], "idle"),
     ("a prompt opens a turn that waits for the model", [up(), prompt(1)], "model"),
     ("a block without a prompt opens a turn too", [up(), block(1)], "model"),
@@ -33,6 +45,8 @@ PHASES: list[tuple[str, list[g.Signal], str]] = [
     ("a permission seen in the record waits", [up(), prompt(1), g.WaitStarted(2, "permission")], "waiting"),
     ("its answer ends it", [up(), prompt(1), g.WaitStarted(2, "p"), g.WaitEnded(3)], "model"),
     ("a reported wait waits, tool or not", [up(), prompt(1), tool(2), status(3, "waiting", "permission prompt")], "waiting"),
+    ("a wait is over with its turn", [up(), prompt(1), g.WaitStarted(2, "p"), end(3)], "idle"),
+    ("so is a compaction", [up(), prompt(1), g.CompactionStarted(2), end(3)], "idle"),
     ("a limit is stronger than a wait", [up(), prompt(1), status(2, "waiting"), g.Limited(3)], "limited"),
     ("a wait is stronger than compaction", [up(), prompt(1), g.CompactionStarted(2), g.WaitStarted(3, "p")], "waiting"),
     ("idle reported in a turn is idle_in_turn", [up(), prompt(1), status(2, "idle")], "idle_in_turn"),
@@ -76,7 +90,7 @@ PHASES: list[tuple[str, list[g.Signal], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("says", "signals", "phase"), PHASES, ids=[case[0] for case in PHASES])
+@pytest.mark.parametrize(("says", "signals", "phase"), HOLDS, ids=[case[0] for case in HOLDS])
 def test_phase(says: str, signals: list[g.Signal], phase: str) -> None:
     assert story(*signals).phase == phase, says
 
@@ -116,3 +130,91 @@ def test_what_a_closed_session_is_told_changes_nothing() -> None:
     assert session.closed == "unregistered"
     _, changes = told(up(), g.Registered(0), g.Unregistered(1), prompt(2))
     assert [type(change).__name__ for change in changes][-1] == "SessionClosed"
+
+
+def test_phases_come_in_their_order_of_precedence_and_outcomes_are_a_closed_set() -> None:
+    assert PHASES == (
+        "unknown",
+        "gone",
+        "limited",
+        "waiting",
+        "compacting",
+        "idle_in_turn",
+        "delegated",
+        "tool",
+        "retrying",
+        "model",
+        "starting",
+        "idle",
+    )
+    assert OUTCOMES == ("completed", "interrupted", "stalled", "failed", "abandoned", "died")
+    assert KEPT_VERDICTS == 50
+
+
+def test_of_a_session_first_seen_nothing_is_known() -> None:
+    assert asdict(Session("codex", "s9", 7.0)) == {
+        "agent": "codex",
+        "id": "s9",
+        "first_seen": 7.0,
+        "parent": None,
+        "attended": False,
+        "version": None,
+        "model": None,
+        "luck": 0.0,
+        "progress_at": None,
+        "sources": {},
+        "resolutions": {},
+        "registered_at": None,
+        "process": None,
+        "rss": None,
+        "cpu": None,
+        "status": None,
+        "turn": None,
+        "last": None,
+        "ended_ids": [],
+        "end": None,
+        "tools": {},
+        "wait": None,
+        "compacting_since": None,
+        "retry": None,
+        "limit": None,
+        "background": 0,
+        "children": {},
+        "gone_at": None,
+        "idle_since": None,
+        "floor": float("-inf"),
+        "behind": False,
+        "late": [],
+        "phase": "idle",
+        "phase_since": 0.0,
+        "phase_turn": None,
+        "phase_waits": None,
+        "judged": set(),
+        "warned": set(),
+        "interrupted": False,
+        "verdicts": [],
+        "turns": dict.fromkeys(OUTCOMES, 0),
+        "closed": None,
+        "closed_at": None,
+        "dormant": True,
+    }
+
+
+def test_nor_of_its_parts_what_is_not_said() -> None:
+    assert asdict(Turn("t1", 1.0)) == {
+        "id": "t1",
+        "started_at": 1.0,
+        "ended_at": None,
+        "outcome": None,
+        "phase_seconds": {},
+        "tool_calls": 0,
+        "tokens": {},
+        "model": None,
+        "ending": "",
+    }
+    verdict = Verdict(1.0, "t1", "model", "model", "interrupt", "transcript", "silence")
+    assert (verdict.outcome, verdict.recovered, verdict.progress_at) == (None, False, None)
+    assert Tool("Bash", 1.0).delegates is False
+    assert (Report("busy", 1.0).waiting_for, Report("busy", 1.0).inherited) == (None, False)
+    child = Child(running=True, progress=1.0)
+    assert (child.stuck, child.stuck_at) == (None, 0.0)

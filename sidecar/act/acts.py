@@ -207,5 +207,5 @@ class Acts:
             self._journal.outcome(deed, outcome, self._world.clock.wall(now))
         except JournalError as error:
             log.warning("an outcome is not written down: %s", error)
-        acted = g.Acted(now, deed.action, deed.turn, deed.bound, outcome, deed.key)
+        acted = g.Acted(now, deed.action, deed.turn, deed.bound, outcome, deed.key, job.intended)
         self._world.fold(job.session, acted)

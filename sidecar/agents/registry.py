@@ -12,6 +12,11 @@ from sidecar.agent import Agent
 from sidecar.agents import control_api
 from sidecar.agents.claude_code import adapter as claude_code
 from sidecar.agents.claude_code.recording import Recording as ClaudeCodeRecording
+from sidecar.agents.http import adapter as http
+from sidecar.agents.http.presets import PRESETS as HTTP_PRESETS
+from sidecar.agents.http.recording import Recording as HttpRecording
+from sidecar.agents.opencode import adapter as opencode
+from sidecar.agents.opencode.recording import Recording as OpenCodeRecording
 from sidecar.clock import Clock
 from sidecar.control import exec as exec_control
 from sidecar.control import host as host_control
@@ -92,6 +97,14 @@ def _control_api(entry: Entry, clock: Clock) -> Agent:
     return control_api.ControlApi(entry.name, entry.settings, clock, attended=entry.attended)
 
 
+def _opencode(entry: Entry, clock: Clock) -> Agent:
+    return opencode.OpenCode(entry.name, entry.settings, clock, attended=entry.attended)
+
+
+def _http(entry: Entry, clock: Clock) -> Agent:
+    return http.Http(entry.name, entry.settings, clock, attended=entry.attended)
+
+
 KINDS: Final[dict[str, Kind]] = {
     "claude-code": Kind(
         claude_code.Settings,
@@ -102,4 +115,7 @@ KINDS: Final[dict[str, Kind]] = {
         lambda: Path(claude_code.default_root()).is_dir(),
     ),
     "control-api": Kind(control_api.Settings, {}, _control_api, presets={"sdk-box": {}}),
+    "http": Kind(http.Settings, {}, _http, HttpRecording, HTTP_PRESETS),
+    "opencode": Kind(opencode.Settings, {}, _opencode, OpenCodeRecording),
+    "redcode": Kind(opencode.RedcodeSettings, {}, _opencode, OpenCodeRecording, {"redcode": {}}),
 }

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
     from sidecar.config.agents import KindSpec
 
-AT_START: Final = ("listen", "scrape_listen", "allowed_hosts", "state_dir", "token_file")
-"""Settings that count from the next start: they hold sockets, open files and routes."""
+AT_START: Final = (
+    *("listen", "scrape_listen", "allowed_hosts", "state_dir", "token_file"),
+    *("telemetry", "metrics"),
+)
+"""Settings that count from the next start: they hold sockets, open files, routes and exporters."""
 
 
 class Changed(Struct, frozen=True):

@@ -120,7 +120,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     bare IP address. Empty: a foreign name in a request is a web page trying to read the API."""
 
     state_dir: FilePath = "~/.local/state/agent-sidecar"
-    """Where the journal and the snapshot are kept, size-bounded. A container mounts a volume that
+    """Where the journal is kept, size-bounded. A container mounts a volume that
     outlives restarts, usually /var/lib/agent-sidecar."""
 
     agents: list[Any] | UnsetType = UNSET

@@ -7,6 +7,7 @@ endpoint is an `Unreachable` with a name, for one endpoint of many.
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import stat
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 MAX_ANSWER: Final = 1 << 20
+GONE: Final = (errno.ENOENT, errno.ECONNREFUSED)
 MAX_SOCKETS: Final = 256
 MAX_TOKEN: Final = 4096
 OK: Final = 200
@@ -99,6 +101,10 @@ class Unreachable(Exception):  # noqa: N818 - it says what happened; no caller h
     """An endpoint does not answer as it should; the text says how, without content."""
 
 
+class Vacant(Unreachable):
+    """Nobody listens at a socket: its host has ended, and took its session along."""
+
+
 class _Listed(Struct):
     sessions: list[msgspec.Raw]
 
@@ -155,6 +161,8 @@ async def request(
     except TimeoutError as error:
         raise Unreachable("it did not answer in time") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in GONE and endpoint.startswith("unix:"):
+            raise Vacant(_named(error)) from error
         raise Unreachable(_named(error)) from error
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from sidecar.agent import Answer, Can, Order
 from sidecar.control import api
-from sidecar.control.api import Hosted, Settings, Unreachable
+from sidecar.control.api import Hosted, Settings, Unreachable, Vacant
 from sidecar.control.events import Event, follow
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class HostControl:
         )
         listing = Listing()
         for endpoint, answer in zip(found, answers, strict=True):
+            if isinstance(answer, Vacant):
+                continue
             if isinstance(answer, Unreachable):
                 listing.errors[endpoint] = str(answer)
             elif isinstance(answer, BaseException):

@@ -141,6 +141,7 @@ class Show:
             self.say(f"FAILED: {failure}")
         if not self.failures:
             self.say("\nA hung turn was ended by its silence, a long tool was spared, the session was kept.")
+            self.say("Again, and serving on after it: agent-sidecar run --demo")
 
     async def _script(self, agent: asyncio.subprocess.Process) -> None:
         for number, (prompt, expected, says) in enumerate(SCRIPT, 1):

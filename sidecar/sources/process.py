@@ -57,7 +57,7 @@ def start_ticks(pid: int) -> int | None:
 def alive(pid: int, start: int | None) -> bool | None:
     """Tell whether this very process still runs; without a start time, whether any has its pid."""
     if pid <= 0:
-        return False
+        return False  # what kill() takes for a group of processes
     try:
         state, now = _stat(pid)
     except (FileNotFoundError, ProcessLookupError):
@@ -142,7 +142,7 @@ def _names(exe: str | None, words: list[str]) -> Iterator[str]:
         if path.stem in _ENTRIES:
             yield path.parent.name
         for package in script.split("/node_modules/")[1:]:
-            yield from (part for part in package.split("/")[:2] if part[:1] != "@")
+            yield package.split("/")[1 if package[:1] == "@" else 0]
 
 
 def holds(pid: int, path: str) -> bool | None:
@@ -177,8 +177,6 @@ def signal_process(pid: int, start: int, number: signal.Signals) -> bool:
     A descriptor pins the process: once its start time was found right, the signal cannot reach another one.
     Kernels before 5.3 and some sandboxes have no descriptors; there the check is a moment old.
     """
-    if pid <= 0:
-        return False  # would name groups of processes
     try:
         pinned = os.pidfd_open(pid)
     except (ProcessLookupError, OverflowError):

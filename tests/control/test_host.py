@@ -79,7 +79,7 @@ async def test_a_session_that_two_hosts_claim_is_left_alone(run: Path) -> None:
 async def test_no_socket_at_all_is_a_failed_answer(run: Path) -> None:
     assert (await control(f"unix:{run}/*.sock").interrupt(order())).result == "failed"
     answer = await control(f"unix:{run}/control.sock").interrupt(order())
-    assert answer.detail.startswith("no host lists this session; 1 cannot be asked: UnixClientConnectorError")
+    assert answer.detail == "no host lists this session"
 
 
 @pytest.mark.parametrize(
@@ -190,10 +190,17 @@ async def test_what_can_be_done_is_as_last_listed(run: Path) -> None:
 async def test_a_session_whose_host_does_not_answer_may_still_be_there(run: Path) -> None:
     host = Server(session("s1"))
     acting = control(f"unix:{run}/a.sock")
+
+    async def unwell(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=500)
+
     async with serving(host, run / "a.sock"):
         await acting.sessions()
+        host.listing = unwell
+        await acting.sessions()
+        assert acting.can("s1") == Can(interrupt=True, reap=True)
     await acting.sessions()
-    assert acting.can("s1") == Can(interrupt=True, reap=True)
+    assert acting.can("s1") == Can(interrupt=False, reap=False), "nobody listens: it has ended"
 
 
 # Answers.
@@ -298,10 +305,7 @@ async def test_a_host_that_hangs_or_is_gone_does_not_hold_up_the_others(run: Pat
     async with serving(hangs, run / "hangs.sock"), serving(well, run / "well.sock"):
         listing = await control(f"unix:{run}/*.sock", timeout=0.5).sessions()
     assert set(listing.sessions) == {"s1"}
-    assert listing.errors == {
-        f"unix:{run}/dead.sock": "UnixClientConnectorError: Connection refused",
-        f"unix:{run}/hangs.sock": "it did not answer in time",
-    }
+    assert listing.errors == {f"unix:{run}/hangs.sock": "it did not answer in time"}
 
 
 async def test_a_host_that_goes_away_between_listing_and_order_has_failed(run: Path) -> None:

@@ -5,6 +5,7 @@ cd "$(dirname "$0")/../.."
 
 CLAUDE_VERSION=2.1.332
 SDK_VERSION=0.2.189
+OPENCODE_VERSION=1.18.33
 PYTHON=${PYTHON:-.venv/bin/python}
 
 case "$(uname -m)" in
@@ -29,6 +30,14 @@ if [ "$(cat .e2e/claude/.version 2>/dev/null)" != "$claude" ]; then
   npm install --silent --ignore-scripts --omit=optional --no-save --prefix .e2e/claude "$claude"
   ln -s "node_modules/@anthropic-ai/claude-code-linux-$arch/claude" .e2e/claude/claude
   echo "$claude" >.e2e/claude/.version
+fi
+
+opencode="opencode-linux-$arch@$OPENCODE_VERSION"
+if [ "$(cat .e2e/opencode/.version 2>/dev/null)" != "$opencode" ]; then
+  rm -rf .e2e/opencode
+  npm install --silent --ignore-scripts --omit=optional --no-save --prefix .e2e/opencode "$opencode"
+  ln -s "node_modules/opencode-linux-$arch/bin/opencode" .e2e/opencode/opencode
+  echo "$opencode" >.e2e/opencode/.version
 fi
 
 # The SDK gets an environment of its own; its bundled CLI goes, so that every test runs the one above.

@@ -26,7 +26,9 @@ import json
 import re
 import socket
 import struct
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -214,10 +216,14 @@ async def anything(_request: web.Request) -> web.Response:
 
 
 def application() -> web.Application:
+    sys.path.insert(0, str(Path(__file__).parents[2]))  # this file is run as a script
+    from tests.e2e import openai_model  # noqa: PLC0415
+
     app = web.Application(client_max_size=256 * 1024 * 1024)
     app[STATS] = {"requests": 0, "open": 0}
     app.router.add_post("/v1/messages", answer)
     app.router.add_post("/v1/messages/count_tokens", count_tokens)
+    openai_model.mount(app, app[STATS], step_for)
     app.router.add_get("/_stats", stats_of)
     app.router.add_route("*", "/{rest:.*}", anything)
     return app

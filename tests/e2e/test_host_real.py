@@ -46,7 +46,10 @@ def submit(terminal: Terminal, text: str) -> None:
     """Type a prompt; an Enter that comes with the text would be one more line of it."""
     before = len(terminal.output)
     terminal.type(text)
-    until(lambda: text.rsplit(maxsplit=1)[-1].encode() in terminal.output[before:], "the prompt in the input box")
+    until(
+        lambda: text.rsplit(maxsplit=1)[-1].encode() in terminal.output[before:],
+        "the prompt in the input box",
+    )
     terminal.type("\r")
 
 
@@ -291,11 +294,21 @@ def test_esc_ends_a_black_hole_on_a_terminal_and_the_next_prompt_stands_alone(cl
         assert api.interrupt(turn=busy["turn"], reason="over").status == 202
         api.expect(status="idle")
     submit(terminal, "[[text after it]]")
-    last = until(lambda: claude.records(type="assistant"), "the answer")[-1]
-    assert last["message"]["content"][0]["text"] == "after it"
+    answered(api, claude, "after it")
     assert typed(claude)[-1] == "[[text after it]]"
     terminal.signal(signal.SIGTERM)
     assert terminal.wait() == 143
+
+
+def answered(api: Api, claude: Claude, text: str) -> None:
+    """Wait until the last answer is this one and its turn has ended."""
+
+    def last() -> object:
+        records = claude.records(type="assistant")
+        return records and records[-1]["message"]["content"][0].get("text")
+
+    until(lambda: last() == text, "the answer")
+    until(lambda: api.session()["status"] == "idle", "the turn's end")
 
 
 def typed(claude: Claude) -> list[str]:
@@ -313,11 +326,12 @@ def test_esc_ends_a_tool_a_permission_and_a_stream_on_a_terminal(claude: Claude)
         if "bash" in script:
             until(lambda: len(claude.records(type="assistant")) > before, "the tool runs")  # noqa: B023
         else:
-            terminal.expect("word")
+            terminal.expect("tokens)")  # the first of them have come
         assert api.interrupt(turn=turn).status == 202
         api.expect(status="idle")
     submit(terminal, "[[text after it]]")
-    until(lambda: typed(claude)[-1:] == ["[[text after it]]"], "the next prompt")
+    answered(api, claude, "after it")
+    assert typed(claude)[-1] == "[[text after it]]"
     terminal.signal(signal.SIGTERM)
     assert terminal.wait() == 143
 

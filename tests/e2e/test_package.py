@@ -57,8 +57,10 @@ def running(command: Path, home: Path, port: int) -> Iterator[subprocess.Popen[b
     with (home / "stderr").open("wb") as errors:
         child = subprocess.Popen([command, "run"], env=env, cwd=home, stdout=subprocess.PIPE, stderr=errors)
     with child:
-        yield child
-        child.terminate()
+        try:
+            yield child
+        finally:
+            child.terminate()
 
 
 def get(port: int, path: str) -> str:

@@ -58,7 +58,7 @@ def client(claude: Claude, way: str = "client") -> Piped:
 
 
 def ask(conversation: Piped, script: str) -> None:
-    """Questions are lines of text: `send` would write JSON, which the model's script survives."""
+    """A line is a question; the model finds its script in it, whatever stands around."""
     conversation.send({"question": f"[[{script}]]"})
 
 

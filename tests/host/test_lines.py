@@ -100,6 +100,17 @@ def test_a_line_that_may_be_ours_is_held_until_it_tells() -> None:
     assert sieve.feed(b'type":"init"') == b'{"type":"system","subtype":"init"'
 
 
+def test_a_line_that_may_be_ours_but_is_too_long_is_passed_on() -> None:
+    sieve = sieve_of(Answers(hide_states=True))
+    begun = STATE[:-2] + b',"x":"'
+    assert sieve.feed(begun) == b""
+    more = b"x" * host.LINE_LIMIT
+    assert sieve.feed(more) == begun + more
+    assert sieve.feed(b'"}\n') == b'"}\n'
+    whole = begun + more + b'"}\n'
+    assert sieve.feed(whole) == whole
+
+
 def test_a_line_of_60_mb_is_read_in_one_pass() -> None:
     copied = 0
 
@@ -126,6 +137,7 @@ def test_an_answer_is_ours_only_by_an_id_that_we_made() -> None:
     name = json.loads(question)["request_id"]
     ours = {"type": "control_response", "response": {"subtype": "success", "request_id": name}}
     theirs = {"type": "control_response", "response": {"subtype": "success", "request_id": "r1"}}
+    theirs["x"] = name
     quoting = {"type": "assistant", "message": f"the id is {name}"}
     assert answers.is_ours(json.dumps(ours).encode())
     assert answers.is_ours(json.dumps({"response": ours["response"], "type": "control_response"}).encode())

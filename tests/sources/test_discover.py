@@ -64,7 +64,21 @@ def test_fixed_names_and_deep_shapes(root: Path) -> None:
     put(root / ".state/log.jsonl")
     shapes = Shapes(["sessions/*/*/*/rollout-*.jsonl", "history.jsonl", ".state/*.jsonl", ".s*/[kl]o?.jsonl"])
     assert len(shapes.scan(str(root)).found) == 3
-    assert Shapes([".s*/[kl]o?.jsonl"]).depth == 1
+
+
+@pytest.mark.parametrize(
+    ("shapes", "depth"), [(["a.jsonl", "b/c.jsonl"], 0), (["b/c.jsonl", "*/*/*"], 1), (["*/*/*"], 2), ([], 0)]
+)
+def test_how_far_down_the_nearest_files_lie(shapes: list[str], depth: int) -> None:
+    assert Shapes(shapes).depth == depth
+
+
+def test_a_folder_that_may_be_entered_but_not_listed(open_folder: Path, unprivileged: Unprivileged) -> None:
+    path = put(open_folder / "a/b/history.jsonl")
+    path.parent.chmod(0o711)
+    path.parent.parent.chmod(0o711)
+    with unprivileged():
+        assert list(Shapes(["a/b/history.jsonl"]).scan(str(open_folder)).found) == [str(path)]
 
 
 def test_an_absent_root_is_no_error_and_may_appear(root: Path) -> None:

@@ -153,10 +153,10 @@ def test_the_caller_wakes_a_file(home: Home) -> None:
 def test_a_name_given_to_another_old_file_is_read(home: Home) -> None:
     path = home.put("p/1.jsonl", b"old\n", OLD)
     home.scan()
-    other = home.put("x", b"one\n", OLD)
+    other = home.put("x", b"one\ntwo\n", OLD)
     other.rename(path)
     home.scan()
-    assert home.read() == [("p/1.jsonl", [b"one"], True)]
+    assert home.read() == [("p/1.jsonl", [b"one", b"two"], True)]
 
 
 def test_vanished_is_told_once(home: Home) -> None:
@@ -194,6 +194,16 @@ def test_the_rest_of_a_deleted_file_is_read_before_it_is_gone(home: Home) -> Non
         lines += sum(len(lines) for _, lines, _ in home.read(MIB))
     assert lines == 3000
     assert home.scan().vanished == [str(path)]
+
+
+def test_closed_it_keeps_no_file_open(home: Home) -> None:
+    home.put("p/1.jsonl", b"a\n" * 1000)
+    home.scan()
+    home.read(10)
+    (tail,) = home.folder.tails.values()
+    assert tail.holding
+    home.folder.close()
+    assert not tail.holding
 
 
 def test_a_moved_file_is_read_on(home: Home) -> None:
@@ -318,6 +328,13 @@ def test_a_read_brings_no_more_than_its_budget(home: Home) -> None:
     home.scan()
     assert len(home.read()) == ROUND // MIB
     assert sum(tail.position for tail in home.folder.tails.values()) == ROUND
+
+
+def test_long_backlogs_get_the_whole_budget_to_their_end(home: Home) -> None:
+    for n in range(4):
+        home.put(f"p/{n}.jsonl", (b"x" * 1023 + b"\n") * 4096)
+    home.scan()
+    assert [sum(len(lines) for _, lines, _ in home.read()) for _ in range(5)] == [4096] * 4 + [0]
 
 
 def test_a_file_that_appears_later_does_not_wait_behind_backlogs(home: Home) -> None:

@@ -52,7 +52,7 @@ def readable(watch: Inotify) -> bool:
 
 
 def test_appending_creating_moving_and_deleting_are_heard(watch: Inotify, tmp_path: Path) -> None:
-    path, moved = tmp_path / "a", tmp_path / "b"
+    path, moved = tmp_path / "0d5c1b7e-long-session-id.jsonl", tmp_path / "b"
     assert watch.cover([str(tmp_path)])
     assert (watch.mode, watch.reason, readable(watch)) == ("inotify", None, False)
     path.touch()
@@ -118,6 +118,8 @@ def test_what_is_not_covered_any_more_is_not_heard(watch: Inotify, tmp_path: Pat
     (one / "file").touch()
     (two / "file").touch()
     assert watch.drain() == {str(two / "file")}
+    held = Path(f"/proc/self/fdinfo/{watch.fileno()}").read_text()
+    assert held.count("inotify wd:") == 1
 
 
 def test_absent_directories_and_files_are_left_to_scans(watch: Inotify, tmp_path: Path) -> None:
@@ -223,6 +225,9 @@ def test_writes_through_a_link_are_silent(watch: Inotify, tmp_path: Path) -> Non
 def test_closed_twice_and_drained(tmp_path: Path) -> None:
     watch = Inotify()
     watch.cover([str(tmp_path)])
+    fd = watch.fileno()
     watch.close()
     watch.close()
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(fd)
     assert (watch.drain(), watch.fileno(), watch.watched) == (set(), -1, set())

@@ -233,6 +233,7 @@ def test_an_agent_of_another_user(spawn: Spawn, program: Path, monkeypatch: pyte
             ["node", "/usr/lib/node_modules/@google/gemini-cli/dist/index.js"],
             {"node", "index.js", "index", "dist", "gemini-cli"},
         ),
+        ("/usr/bin/node", ["node", "/app/node_modules/a/claude/x.js"], {"node", "x.js", "x", "a"}),
         ("/usr/bin/python3.11", ["python3", "-m", "hermes"], {"python3.11", "python3", "hermes"}),
         ("/usr/bin/dash", ["/bin/sh", "/usr/local/bin/claude"], {"dash", "sh"}),
         ("/usr/bin/vim", ["vim", "/home/claude/claude-code/cli.js"], {"vim"}),
@@ -266,19 +267,21 @@ def test_holds_is_unknown_where_it_may_not_be_seen(monkeypatch: pytest.MonkeyPat
 
 
 def test_descendants(spawn: Spawn) -> None:
-    child = spawn("sh", "-c", "sh -c 'echo $$; read x; :'; :")
+    child = spawn("sh", "-c", "sh -c 'sleep 100 & echo $$ $!; read x; :'; :")
     assert child.stdout is not None
-    below = int(child.stdout.readline())
-    start = process.start_ticks(below)
-    assert start is not None
-    assert process.descendants(child.pid) == [Process(below, start)]
+    below = [int(pid) for pid in child.stdout.readline().split()]
+    found = process.descendants(child.pid)
+    assert sorted(p.pid for p in found) == sorted(below)
+    assert all(process.start_ticks(p.pid) == p.start for p in found)
     assert Process(child.pid, started(child)) in process.descendants(os.getpid())
-    os.kill(below, signal.SIGKILL)
+    for pid in below:
+        os.kill(pid, signal.SIGKILL)
 
 
-def test_a_signal_reaches_the_process(spawn: Spawn) -> None:
+def test_a_signal_reaches_the_process(spawn: Spawn, monkeypatch: pytest.MonkeyPatch) -> None:
     child = spawn("sleep", "100")
     start = started(child)
+    monkeypatch.setattr(os, "kill", None)  # by pid it could reach another one
     assert process.signal_process(child.pid, start, signal.SIGTERM) is True
     assert child.wait(10) == -signal.SIGTERM
     assert process.signal_process(child.pid, start, signal.SIGTERM) is False

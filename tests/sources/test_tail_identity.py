@@ -192,6 +192,9 @@ def test_adopted_under_another_name_it_goes_on(follower: Tail, path: Path) -> No
     read = follower.poll()
     assert (read.lines, read.event, read.generation, read.history) == ([b'{"half":1}'], None, 0, False)
     assert follower.path == str(moved)
+    before = open_files()
+    assert follower.adopt(str(moved))
+    assert open_files() == before
 
 
 def test_another_file_is_not_adopted(follower: Tail, path: Path, tmp_path: Path) -> None:
@@ -202,6 +205,7 @@ def test_another_file_is_not_adopted(follower: Tail, path: Path, tmp_path: Path)
     in_place(path, b"x" * len(OLD))
     assert not follower.adopt(str(path))
     assert not Tail(str(path)).adopt(str(path))
+    assert follower.path == str(path)
 
 
 @pytest.mark.parametrize("change", [Path.unlink, lambda path: rename_over(path, b"new\n")])

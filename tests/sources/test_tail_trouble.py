@@ -60,10 +60,28 @@ def test_denied_by_its_folder_is_not_gone(open_folder: Path, unprivileged: Unpri
     assert (read.event, read.lines, read.generation) == (None, [], 0)
 
 
-def test_fifo_is_refused_without_waiting(path: Path) -> None:
+def test_a_backlog_is_kept_open_through_a_denial(open_folder: Path, unprivileged: Unprivileged) -> None:
+    path = open_folder / "s.jsonl"
+    path.write_bytes(b"a\n" * 10)
+    follower = Tail(str(path))
+    follower.poll(10)
+    open_folder.chmod(0o000)
+    with unprivileged():
+        assert follower.poll().event == "denied"
+    open_folder.chmod(0o755)
+    path.unlink()
+    read = follower.poll()
+    assert (len(read.lines), read.event) == (5, "vanished")
+
+
+def test_fifo_is_refused_unopened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(path)
     follower = Tail(str(path))
-    assert (follower.poll().event, follower.failure) == ("error", "EINVAL")
+    with monkeypatch.context() as guarded:
+        guarded.setattr(os, "open", None)
+        assert (follower.poll().event, follower.failure) == ("error", "EINVAL")
+    path.unlink()
+    assert (follower.poll().event, follower.failure) == (None, None)
 
 
 def test_directory_is_refused(path: Path) -> None:

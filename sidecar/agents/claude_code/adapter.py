@@ -17,6 +17,7 @@ from sidecar.agents.claude_code.hosts import Hosts
 from sidecar.agents.claude_code.processes import Processes
 from sidecar.agents.claude_code.registrations import Registrations
 from sidecar.agents.claude_code.transcripts import Transcripts
+from sidecar.config_units import FilePath
 from sidecar.sources.process import Process
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ PROGRAMS: Final = ("claude", "claude-code")
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """What a `claude-code` entry may set beside the common keys."""
 
-    config_dir: str | None = None
+    config_dir: FilePath | None = None
     """Folder with `projects/` and `sessions/`. Default: `CLAUDE_CONFIG_DIR`, else `~/.claude`."""
 
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from sidecar import signals as g
 from sidecar.agents.opencode import records as r
-from sidecar.agents.opencode.track import Answering, Track
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sidecar.agents.opencode.track import Answering, Track
 
 DELEGATES: Final = "task"
 

@@ -144,6 +144,12 @@ class Message(Struct):
     parts: list[Part] = []
 
 
+class Health(Struct):
+    """The server of itself."""
+
+    version: str | None = None
+
+
 class Event(Struct):
     """An event; what it is about stands under `properties`, in later servers under `data`."""
 
@@ -193,4 +199,5 @@ requests = msgspec.json.Decoder(list[Request]).decode
 infos = msgspec.json.Decoder(list[Info]).decode
 info = msgspec.json.Decoder(Info).decode
 messages = msgspec.json.Decoder(list[Message]).decode
+health = msgspec.json.Decoder(Health).decode
 message = msgspec.json.Decoder(Message).decode

@@ -84,6 +84,10 @@ class Settings(Struct, frozen=True, kw_only=True):
             raise ValueError("client_key_file needs client_cert_file")
 
 
+class Refused(SourceDown):
+    """The server answers, but not this."""
+
+
 class Server:
     """Requests to one server."""
 
@@ -108,11 +112,9 @@ class Server:
         except r.ERRORS as error:
             raise SourceDown("its answer is not what this endpoint gives") from error
 
-    async def order(
-        self, method: str, *path: str, directory: str | None, body: object = None
-    ) -> int:
+    async def order(self, method: str, *path: str, directory: str | None, body: object = None) -> int:
         """Ask for something to be done; gives the status. Raises SourceDown."""
-        options = {} if body is None else {"json": body}
+        options: dict[str, Any] = {} if body is None else {"json": body}
         async with self.request(method, *path, directory=directory, **options) as answer:
             return answer.status
 
@@ -175,13 +177,13 @@ class Server:
 
 
 def check(status: int) -> None:
-    """Raise SourceDown for any status but success."""
+    """Raise Refused for any status but success."""
     if status == UNAUTHORIZED:
-        raise SourceDown("HTTP 401: it wants another user or password")
+        raise Refused("HTTP 401: it wants another user or password")
     if MULTIPLE_CHOICES <= status < BAD_REQUEST:
-        raise SourceDown(f"HTTP {status}: it sends elsewhere")
+        raise Refused(f"HTTP {status}: it sends elsewhere")
     if status != OK:
-        raise SourceDown(f"HTTP {status}")
+        raise Refused(f"HTTP {status}")
 
 
 async def _body_of(answer: aiohttp.ClientResponse) -> bytes:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 KEPT: Final = 64
 """Ended turns and prompts whose late echoes are recognised."""
 
+LANDING: Final = 60.0
+"""Seconds that a prompt waits to be worked on; one that still waits was only stored."""
+
 SOURCE: Final = "events"
 
 
@@ -31,6 +34,7 @@ class Asked(Struct):
 
     id: str
     created: float | None
+    heard: float
     pieces: int = 0
     own: int = 0
     """How many of its parts the server wrote itself."""
@@ -67,6 +71,10 @@ class Track(Struct):
     deleted: bool = False
     settled: float = 0.0
     """Messages up to this stamp (ms) are history."""
+    touched: float = 0.0
+    """When the server last wrote to it, by its listing."""
+    since: float = 0.0
+    """When it was first shown."""
     turn: str | None = None
     opened: float = 0.0
     """When the turn was seen to begin."""
@@ -75,11 +83,14 @@ class Track(Struct):
     """User's messages seen, the newest last."""
     ended: list[str] = field(default_factory=list)
     messages: dict[str, Answering] = field(default_factory=dict)
+    past: list[str] = field(default_factory=list)
+    """Assistants' messages of ended turns: they are still written to when the next turn runs."""
     tools: dict[str, int] = field(default_factory=dict)
     """Open tool calls, and what of their output was seen."""
     named: str | None = None
     """The tool that only the status told of."""
-    waits: dict[str, str] = field(default_factory=dict)
+    waits: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Pending requests: what is waited for, and when that was heard."""
     word: g.Word | None = None
     heard: float = float("-inf")
     """When the stream last told of a beginning or an end."""
@@ -96,17 +107,17 @@ class Track(Struct):
         return next(reversed(self.messages.values()), None)
 
 
-def show(t: Track, at: float, attended: bool | None) -> list[g.Signal]:
+def show(t: Track, at: float, *, attended: bool | None) -> list[g.Signal]:
     """Something says that the session exists."""
     if t.shown:
         return []
-    t.shown = True
+    t.shown, t.since = True, at
     return [g.SourceUp(at, SOURCE, "delta"), g.Described(at, t.parent, t.version, attended)]
 
 
 def own(t: Track, at: float) -> list[g.Signal]:
     """This server works on it. A subagent is known by its growth, and forgotten when it is done."""
-    t.owned = True
+    t.owned, t.touched = True, max(t.touched, at)
     if t.registered or t.parent is not None:
         return []
     t.registered = True
@@ -138,6 +149,7 @@ def end(t: Track, at: float, outcome: g.Outcome | None = None) -> list[g.Signal]
     t.ended = [*t.ended[1 - KEPT :], t.turn]
     t.turn, t.named, t.attempt = None, None, None
     t.compacting = False
+    t.past = [*t.past, *t.messages][-KEPT:]
     t.messages.clear()
     t.tools.clear()
     t.waits.clear()
@@ -145,7 +157,10 @@ def end(t: Track, at: float, outcome: g.Outcome | None = None) -> list[g.Signal]
 
 
 def outcome_of(t: Track) -> g.Outcome:
-    """An abort while a request is retried leaves no error, only a message that never finished."""
+    """By what was told last. An abort while a request is retried leaves a message without an end or error.
+
+    A server that fails by itself says so after it rests, and leaves a message that is not even completed.
+    """
     last = t.answering
     if t.guarded:
         return "interrupted"
@@ -155,11 +170,15 @@ def outcome_of(t: Track) -> g.Outcome:
         return "completed"
     if last.failure is not None:
         return last.failure
-    return "completed" if last.finished else "interrupted"
+    if not last.completed:
+        return "failed"
+    return "interrupted" if t.attempt is not None and not last.finished else "completed"
 
 
 def rest(t: Track, at: float) -> list[g.Signal]:
     """The session rests: whatever turn was open is over, and one that was taken away is gone."""
+    if t.turn is not None:
+        t.asked = None  # an abort drops what was queued; a prompt that no turn has taken up may still run
     out = [*end(t, at), *say(t, at, "idle")]
     return [*out, *leave(t, at)]
 
@@ -182,7 +201,7 @@ def wait(t: Track, request: str, what: str, at: float) -> list[g.Signal]:
     """Somebody is asked; only a turn that runs can wait."""
     if t.turn is None or request in t.waits:
         return []
-    t.waits[request] = what
+    t.waits[request] = (what, at)
     return [g.WaitStarted(at, what)] if len(t.waits) == 1 else []
 
 
@@ -191,7 +210,7 @@ def answered(t: Track, request: str, at: float) -> list[g.Signal]:
     if t.waits.pop(request, None) is None:
         return []
     left = next(iter(t.waits.values()), None)
-    return [g.WaitEnded(at)] if left is None else [g.WaitEnded(at), g.WaitStarted(at, left)]
+    return [g.WaitEnded(at)] if left is None else [g.WaitEnded(at), g.WaitStarted(at, left[0])]
 
 
 def compact(t: Track, at: float, *, runs: bool) -> list[g.Signal]:

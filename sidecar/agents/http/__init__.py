@@ -1,0 +1,1 @@
+"""Any server with a listing of sessions over HTTP, described by templates."""

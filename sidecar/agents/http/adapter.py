@@ -1,0 +1,108 @@
+"""Whatever lists its sessions over HTTP: read by template, ended by template."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sidecar.agent import Answer, Can, Finding, SourceDown
+from sidecar.agents.http.calls import Calls
+from sidecar.agents.http.events import Events
+from sidecar.agents.http.poll import Poll
+from sidecar.agents.http.server import Server
+from sidecar.agents.http.settings import Settings
+from sidecar.agents.http.track import Track
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sidecar.agent import Order, Source
+    from sidecar.agents.http.entries import Entry
+    from sidecar.agents.http.settings import Call
+    from sidecar.clock import Clock
+    from sidecar.signals import Observation
+
+__all__ = ["Http", "Settings"]
+
+
+class Http:
+    """One server."""
+
+    kind = "http"
+
+    def __init__(self, name: str, settings: Settings, clock: Clock, *, attended: bool | None = None) -> None:
+        """`attended` is what the configuration says: no listing does."""
+        self.name = name
+        self._settings = settings
+        self._server = Server(settings)
+        self._track = Track(settings, clock, attended=attended)
+        self._poll = Poll(self._server, self._track, clock)
+        self._calls = Calls(self._server, clock)
+        self._events = None if settings.events is None else Events(self._server, settings.events, clock)
+        self._poll.told = self._listen
+        self.sources: list[Source] = [self._poll]
+        if self._events is not None:
+            self.sources.append(self._events)
+
+    @property
+    def sessions_limit(self) -> int | None:
+        """How many sessions there may be, where the listing tells."""
+        return self._poll.limit
+
+    async def look(self, session: str) -> Sequence[Observation]:  # noqa: ARG002 - one answer tells of all
+        """What is streamed and listed now. Of the others, too: what they did is told only once."""
+        streamed = [] if self._events is None else await self._events.read()
+        return [*streamed, *await self._poll.read()]
+
+    def can(self, session: str) -> Can:
+        """What there is a template for, if its conditions hold. What is dead can only be closed."""
+        entry = self._track.known.get(session)
+        if entry is None:
+            return Can(interrupt=False, reap=False)
+        reap = _holds(self._settings.reap, entry)
+        return Can(reap if entry.done else _holds(self._settings.interrupt, entry), reap)
+
+    async def interrupt(self, order: Order) -> Answer:
+        """End the turn; of a dead session, whose entry waits for that, close the entry."""
+        entry = self._track.known.get(order.session)
+        dead = entry is not None and entry.done
+        return await self._call(self._settings.reap if dead else self._settings.interrupt, entry, order)
+
+    async def reap(self, order: Order) -> Answer:
+        """End the session."""
+        return await self._call(self._settings.reap, self._track.known.get(order.session), order)
+
+    async def probe(self) -> Sequence[Finding]:
+        """Whether the server answers, and what it lists."""
+        settings = self._settings
+        try:
+            await self._poll.read()
+        except SourceDown as down:
+            return [Finding("listing", ok=False, detail=f"{settings.url}: {down}")]
+        turns = "its stream shows turns" if settings.events is not None else "nothing shows their turns"
+        ends = [name for name, call in (("interrupt", settings.interrupt), ("reap", settings.reap)) if call]
+        return [
+            Finding("listing", ok=True, detail=f"{len(self._track.known)} sessions; {turns}"),
+            Finding("control", ok=bool(ends), detail=" and ".join(ends) or "nothing can be ended"),
+        ]
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._events is not None:
+            await self._events.close()
+        await self._calls.close()
+
+    def _listen(self) -> None:
+        if self._events is not None:
+            known = self._track.known
+            busy = {name for name, entry in known.items() if entry.state in ("busy", "waiting")}
+            self._events.want(busy, set(known))
+
+    async def _call(self, call: Call | None, entry: Entry | None, order: Order) -> Answer:
+        if call is None or entry is None or not _holds(call, entry):
+            return Answer("unsupported", "nothing can do that to this session")
+        return await self._calls.make(call, order)
+
+
+def _holds(call: Call | None, entry: Entry) -> bool:
+    """Whether there is a call, and what it asks of the entry is so."""
+    return call is not None and all(entry.facts.get(path) == value for path, value in call.when.items())

@@ -1,0 +1,143 @@
+"""What a server said, as facts: entries out of answers of any shape. No I/O, and nothing is kept.
+
+What makes no sense is left out, and the listing is then not whole: what is missing from it may
+still be there.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from sidecar.agent import SourceDown
+from sidecar.agents.http.paths import LONGEST, MISSING, find, items, word
+from sidecar.agents.http.settings import State
+
+if TYPE_CHECKING:
+    from sidecar.agents.http.settings import Fields, Listing, Settings
+
+MILLISECONDS: Final = 100_000_000_000
+"""A number above this is no count of seconds of this age."""
+
+FARTHEST: Final = 32_503_680_000
+"""The year 3000: what is later is no stamp."""
+
+NOTHING: Final = ("", "0", "false")
+
+
+class Entry(Struct, frozen=True):
+    """A session as its server tells it; None: it does not."""
+
+    id: str
+    state: State | None = None
+    waits: str | None = None
+    created: float | None = None
+    active: float | None = None
+    done: bool = False
+    parent: str | None = None
+    facts: dict[str, str | None] = {}
+    """What `when` asks for before an act, and nothing else of what came: it may hold content."""
+
+
+class Listed(Struct, frozen=True):
+    """One answer, or several pages of it."""
+
+    entries: dict[str, Entry]
+    whole: bool = True
+    """Whether what is not among them is not there."""
+    limit: int | None = None
+
+
+def listed(settings: Settings, listing: Listing, answer: object) -> Listed:
+    """The entries of an answer. Raises SourceDown where it is no listing."""
+    found = items(answer, listing.items)
+    if found is None:
+        raise SourceDown("its answer is no listing")
+    entries: dict[str, Entry] = {}
+    whole = True
+    for facts in found:
+        session = listing.single or _id(find(facts, listing.id or ""))
+        if session is None:
+            whole = False
+        else:
+            entries[session] = entry(settings, listing, session, facts)
+    if found and not entries:
+        raise SourceDown("no entry of its listing has an id")
+    limit = find(answer, listing.limit) if listing.limit is not None else None
+    return Listed(entries, whole, limit if isinstance(limit, int) else None)
+
+
+def entry(settings: Settings, fields: Fields, session: str, facts: object) -> Entry:
+    """One session, by what is told of it."""
+    asked = {path for call in (settings.interrupt, settings.reap) if call is not None for path in call.when}
+    state = _state(fields, facts)
+    waits = next((what for path, what in fields.waiting.items() if _true(find(facts, path))), None)
+    return Entry(
+        session,
+        "waiting" if waits is not None else state,
+        waits,
+        _stamp(facts, fields.created),
+        _stamp(facts, fields.last_activity),
+        fields.done is not None and _true(find(facts, fields.done)),
+        _id(find(facts, fields.parent)) if fields.parent is not None else None,
+        {path: word(find(facts, path)) for path in asked},
+    )
+
+
+def merged(listed: Entry | None, told: Entry) -> Entry:
+    """What the listing says and what the session's own status says: the latter is nearer."""
+    if listed is None:
+        return told
+    return Entry(
+        told.id,
+        told.state or listed.state,
+        told.waits or listed.waits if told.state in (None, "waiting") else None,
+        listed.created if told.created is None else told.created,
+        listed.active if told.active is None else told.active,
+        told.done or listed.done,
+        told.parent or listed.parent,
+        listed.facts | {path: value for path, value in told.facts.items() if value is not None},
+    )
+
+
+def over(settings: Settings, entry: Entry) -> bool:
+    """Whether there is no such session any more, listed or not."""
+    return entry.state == "ended" or (entry.done and not settings.leftovers)
+
+
+def _id(value: object) -> str | None:
+    if isinstance(value, bool):
+        return None
+    text = str(value) if isinstance(value, int) else value
+    return text if isinstance(text, str) and 0 < len(text) <= LONGEST else None
+
+
+def _true(value: object) -> bool:
+    return value is not MISSING and value is not None and word(value) not in NOTHING
+
+
+def _state(fields: Fields, facts: object) -> State | None:
+    """The word for its state, translated; one that nobody knows is no idleness."""
+    if fields.status is None:
+        return None
+    said = word(find(facts, fields.status))
+    words = {word(key): state for key, state in fields.words.items()}
+    return words.get(said, "busy")
+
+
+def _stamp(facts: object, path: str | None) -> float | None:
+    value = find(facts, path) if path is not None else None
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        seconds = value / 1000 if abs(value) > MILLISECONDS else float(value)
+        return seconds if 0 < seconds < FARTHEST else None
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

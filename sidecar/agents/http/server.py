@@ -1,0 +1,197 @@
+"""One server, asked with every bound on: the other end may be hung, hostile or something else.
+
+Answers are read up to a limit and in time, never redirected, never unpacked. Whatever is wrong is a
+`SourceDown` that says what, without content; an error page is no listing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from sidecar.agent import SourceDown
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+
+    from sidecar.agents.http.settings import Settings
+
+MAX_ANSWER: Final = 1 << 20
+"""Bytes of one answer: a thousand entries are a quarter of that."""
+
+MAX_EVENT: Final = 1 << 20
+MAX_TOKEN: Final = 4096
+
+OK: Final = 200
+MULTIPLE_CHOICES: Final = 300
+BAD_REQUEST: Final = 400
+GONE: Final = (404, 410)
+
+
+class Missing(SourceDown):
+    """The server knows no such thing."""
+
+
+class Unsent(SourceDown):
+    """The request did not leave: nothing can have come of it."""
+
+
+class Server:
+    """Requests to one server."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    async def get(self, path: str) -> Any:  # noqa: ANN401 - JSON is anything
+        """The JSON that is there. Raises SourceDown."""
+        async with self._request("GET", path) as answer:
+            _check(answer.status)
+            body = bytearray()
+            async for chunk in answer.content.iter_any():
+                body += chunk
+                if len(body) > MAX_ANSWER:
+                    raise SourceDown("its answer is too large")
+        try:
+            return msgspec.json.decode(bytes(body))
+        except (ValueError, RecursionError) as error:
+            raise SourceDown("its answer is no JSON") from error
+
+    async def order(
+        self, method: str, path: str, headers: Mapping[str, str], body: str | None, deadline: float
+    ) -> int:
+        """Ask for something to be done; gives the status. Raises SourceDown."""
+        options: dict[str, Any] = {"timeout": aiohttp.ClientTimeout(total=deadline)}
+        if body is not None:
+            options["data"] = body.encode()
+            headers = {"Content-Type": "application/json"} | dict(headers)
+        async with self._request(method, path, headers, **options) as answer:
+            return answer.status
+
+    async def events(self, path: str, silence: float) -> AsyncGenerator[bytes, None]:
+        """The data of each server-sent event, and nothing for each other sign of life."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.settings.timeout, sock_read=silence)
+        async with self._request("GET", path, {"Accept": "text/event-stream"}, timeout=timeout) as answer:
+            _check(answer.status)
+            if answer.content_type != "text/event-stream":
+                raise SourceDown("its answer is no event stream")
+            yield b""
+            cutter = Cutter()
+            async for chunk in answer.content.iter_any():
+                for data in cutter.feed(chunk):
+                    yield data
+
+    @asynccontextmanager
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,  # noqa: ANN401 - aiohttp's own
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An open answer; everything that can go wrong with it is SourceDown."""
+        settings = self.settings
+        base = "http://server" if settings.url.startswith("unix:") else settings.url
+        options = {"timeout": aiohttp.ClientTimeout(total=settings.timeout)} | options
+        try:
+            async with (
+                aiohttp.ClientSession(
+                    connector=self._connector(), auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+                ) as http,
+                http.request(
+                    method,
+                    URL(base + path, encoded=True),
+                    headers={"Accept-Encoding": "identity"} | dict(headers or {}) | self._token(),
+                    allow_redirects=False,
+                    **options,
+                ) as answer,
+            ):
+                yield answer
+        except TimeoutError as error:
+            raise SourceDown("it did not answer in time") from error
+        except aiohttp.ClientConnectorError as error:
+            raise Unsent(_named(error)) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise SourceDown(_named(error)) from error
+
+    def _connector(self) -> aiohttp.BaseConnector:
+        settings = self.settings
+        if settings.url.startswith("unix:"):
+            return aiohttp.UnixConnector(settings.url.removeprefix("unix:"))
+        if not settings.url.startswith("https:"):
+            return aiohttp.TCPConnector()
+        try:
+            context = ssl.create_default_context(cafile=settings.ca_file)
+            if settings.client_cert_file is not None:
+                context.load_cert_chain(settings.client_cert_file, settings.client_key_file)
+        except OSError as error:
+            raise Unsent("its certificate files cannot be read") from error
+        return aiohttp.TCPConnector(ssl=context)
+
+    def _token(self) -> dict[str, str]:
+        name, file = self.settings.token_header, self.settings.token_file
+        if file is None:
+            return {}
+        try:
+            with Path(file).open("rb") as opened:
+                token = opened.read(MAX_TOKEN).strip().decode("ascii")
+        except (OSError, ValueError) as error:
+            raise Unsent("the token file cannot be read") from error
+        if not token.isprintable():
+            raise Unsent("the token file holds more than one line")
+        return {name: f"Bearer {token}" if name.lower() == "authorization" else token}
+
+
+class Cutter:
+    """Server-sent events out of chunks: the data of each, whatever pieces it comes in."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The events that this chunk completes. Raises SourceDown where one never ends."""
+        self._rest += chunk
+        *lines, rest = bytes(self._rest).split(b"\n") if b"\n" in chunk else [bytes(self._rest)]
+        self._rest = bytearray(rest)
+        done = []
+        for line in (each.removesuffix(b"\r") for each in lines):
+            if line.startswith(b"data:"):
+                self._data.append(line[5:].removeprefix(b" "))
+                self._size += len(line)
+            elif not line and self._data:
+                done.append(b"\n".join(self._data))
+                self._data, self._size = [], 0
+            if self._size > MAX_EVENT:
+                break
+        if self._size + len(self._rest) > MAX_EVENT:
+            raise SourceDown("an event is too large")
+        return done
+
+
+async def ended(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait until it is gone, whatever it came to."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _check(status: int) -> None:
+    if status in GONE:
+        raise Missing(f"HTTP {status}")
+    if MULTIPLE_CHOICES <= status < BAD_REQUEST:
+        raise SourceDown(f"HTTP {status}: it sends elsewhere")
+    if status != OK:
+        raise SourceDown(f"HTTP {status}")
+
+
+def _named(error: Exception) -> str:
+    """An error by its kind: its text may quote what the other end sent."""
+    reason = getattr(error, "strerror", None) or getattr(getattr(error, "os_error", None), "strerror", None)
+    return f"{type(error).__name__}: {reason}" if isinstance(reason, str) else type(error).__name__

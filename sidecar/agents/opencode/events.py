@@ -1,0 +1,188 @@
+"""The source `events`: the server's own stream of all directories, every piece of text in it.
+
+Nothing is replayed after a break, so whatever could have been missed is asked for before anything
+is judged again; until then an open turn counts as one whose records lie there unread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+
+from sidecar import signals as g
+from sidecar.agent import SourceDown
+from sidecar.agents.opencode.server import check
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sidecar.agents.opencode.decode import Decoder
+    from sidecar.agents.opencode.poll import Poll
+    from sidecar.agents.opencode.server import Server
+    from sidecar.agents.opencode.tracks import Tracks
+
+MAX_EVENT: Final = 8 << 20
+"""Bytes of one event; a tool's output or a file in it can be large, and larger ones are skipped."""
+
+READ_AHEAD: Final = 10_000
+"""Events kept between two reads; then the server waits."""
+
+FIRST: Final = 3.0
+"""Seconds that a read waits for the connection."""
+
+LONGEST_PAUSE: Final = 10.0
+"""Between two tries to connect."""
+
+
+class Events:
+    """One server's stream."""
+
+    name = "events"
+    every = 5.0
+    patience = 90.0
+
+    def __init__(self, server: Server, tracks: Tracks, decoder: Decoder, poll: Poll) -> None:
+        self.wake: asyncio.Event | None = asyncio.Event()
+        self._server = server
+        self._tracks = tracks
+        self._decoder = decoder
+        self._poll = poll
+        self._told: asyncio.Queue[tuple[float, bytes | None]] = asyncio.Queue(READ_AHEAD)
+        self._stream: asyncio.Task[None] | None = None
+        self._tried = asyncio.Event()
+        self._connection = 0
+        self._synced = 0
+        self._up = False
+        self._why = "it does not answer"
+        self._behind: set[str] = set()
+
+    async def read(self) -> Sequence[g.Observation]:
+        """What was told since the last read. Raises SourceDown."""
+        if self._stream is None or self._stream.done():
+            self._stream = asyncio.create_task(self._follow(), name="events of opencode")
+        try:
+            async with asyncio.timeout(FIRST):
+                await self._tried.wait()
+        except TimeoutError:
+            raise SourceDown(self._why) from None
+        if not self._up:
+            return self._lost()
+        out: list[g.Observation] = []
+        connection = self._connection
+        if self._synced != connection:
+            out += await self._poll.sync(connection)
+            self._synced = connection
+        out += self.drain()
+        now = self._tracks.clock.now()
+        out += [g.Observation(session, g.CatchingUp(now, behind=False)) for session in self._behind]
+        self._behind.clear()
+        return out
+
+    def drain(self) -> list[g.Observation]:
+        """Decode what has arrived."""
+        out: list[g.Observation] = []
+        while not self._told.empty():
+            at, data = self._told.get_nowait()
+            if data is None:
+                self._decoder.oversized()
+            else:
+                out += self._decoder.feed(data, at)
+        return out + (self._decoder.counted(out[-1].session, out[-1].signal.at) if out else [])
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._stream is not None:
+            self._stream.cancel()
+            await asyncio.gather(self._stream, return_exceptions=True)
+
+    def _lost(self) -> list[g.Observation]:
+        """What came before the break, and that more may have come since: told before we are blind."""
+        out, now = self.drain(), self._tracks.clock.now()
+        open_ones = {t.id for t in self._tracks.all.values() if t.turn is not None and t.shown}
+        new = open_ones - self._behind
+        self._behind |= new
+        out += [g.Observation(session, g.CatchingUp(now, behind=True)) for session in sorted(new)]
+        if not out:
+            raise SourceDown(self._why)
+        if self.wake is not None:
+            self.wake.set()
+        return out
+
+    async def _follow(self) -> None:
+        failures = 0
+        while True:
+            connection = self._connection
+            try:
+                await self._listen()
+                self._why = "its stream ended"
+            except SourceDown as down:
+                self._why = str(down)
+            self._up = False
+            self._noticed()
+            failures = 1 if self._connection != connection else failures + 1
+            await asyncio.sleep(min(LONGEST_PAUSE, 0.25 * 2 ** min(failures, 10)))
+
+    async def _listen(self) -> None:
+        settings = self._server.settings
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=settings.timeout, sock_read=settings.stream_timeout
+        )
+        async with self._server.request("GET", "global", "event", timeout=timeout) as answer:
+            check(answer.status)
+            if answer.content_type != "text/event-stream":
+                raise SourceDown("its answer is no event stream")
+            cutter = Cutter()
+            async for chunk in answer.content.iter_any():
+                for data in cutter.feed(chunk):
+                    await self._told.put((self._tracks.clock.now(), data))
+                    if not self._up:
+                        self._up, self._connection = True, self._connection + 1
+                    self._noticed()
+
+    def _noticed(self) -> None:
+        self._tried.set()
+        if self.wake is not None:
+            self.wake.set()
+
+
+class Cutter:
+    """Server-sent events out of chunks: the data of each, or None for one that is too large."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0
+        self._skipping = False
+
+    def feed(self, chunk: bytes) -> list[bytes | None]:
+        """The events that this chunk completes."""
+        done: list[bytes | None] = []
+        scanned = len(self._rest)
+        self._rest += chunk
+        start = 0
+        while (at := self._rest.find(b"\n", max(start, scanned))) >= 0:
+            self._line(bytes(self._rest[start:at]).removesuffix(b"\r"), done)
+            start = at + 1
+        del self._rest[:start]
+        if self._size + len(self._rest) > MAX_EVENT:
+            self._skip()
+        return done
+
+    def _line(self, line: bytes, done: list[bytes | None]) -> None:
+        if line.startswith(b"data:") and not self._skipping:
+            self._data.append(line[5:].removeprefix(b" "))
+            self._size += len(line)
+            if self._size > MAX_EVENT:
+                self._skip()
+        elif not line:
+            if self._data or self._skipping:
+                done.append(None if self._skipping else b"\n".join(self._data))
+            self._data, self._size, self._skipping = [], 0, False
+
+    def _skip(self) -> None:
+        """Let go of an event that is too large, and of the rest of it."""
+        self._skipping = True
+        self._data, self._size = [], 0
+        self._rest.clear()
