@@ -79,7 +79,7 @@ async def test_what_cannot_be_reached_is_a_lost_source_or_nothing_and_never_anot
 async def test_nobody_can_be_ended_who_is_not_there(agent: Agent) -> None:
     assert isinstance(agent.can(NOBODY), Can)
     for action in ("interrupt", "reap"):
-        order = Order(action, NOBODY, None, "silence", None)  # type: ignore[arg-type]
+        order = Order(action, NOBODY, None, "silence", None)
         async with asyncio.timeout(20):
             answer = await (agent.interrupt(order) if action == "interrupt" else agent.reap(order))
         assert answer.result != "accepted"

@@ -127,8 +127,9 @@ def test_start_at_the_end_leaves_out_what_is_there(path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [b"", b"old\n", b"old\n" * 100_000])
-def test_start_at_the_end_completes_a_line_begun_before(path: Path, before: bytes) -> None:
-    path.write_bytes(before + b"be")
+@pytest.mark.parametrize("begun", [b"be", b" " * 600_000 + b"be"])
+def test_start_at_the_end_completes_a_line_begun_before(path: Path, before: bytes, begun: bytes) -> None:
+    path.write_bytes(before + begun)
     follower = Tail(str(path), start="end")
     assert follower.poll().lines == []
     append(path, b"gun\n")

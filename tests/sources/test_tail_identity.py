@@ -202,10 +202,10 @@ def test_another_file_is_not_adopted(follower: Tail, path: Path, tmp_path: Path)
     assert not follower.adopt(str(other))
     other.write_bytes(OLD)
     assert not follower.adopt(str(other))
+    assert follower.path == str(path)
     in_place(path, b"x" * len(OLD))
     assert not follower.adopt(str(path))
     assert not Tail(str(path)).adopt(str(path))
-    assert follower.path == str(path)
 
 
 @pytest.mark.parametrize("change", [Path.unlink, lambda path: rename_over(path, b"new\n")])
@@ -238,6 +238,15 @@ def test_an_idle_file_is_not_kept_open(follower: Tail, path: Path) -> None:
     append(path, b"half")
     follower.poll()
     assert not follower.holding
+
+
+def test_closed_it_gives_the_file_back_and_can_go_on(path: Path, read_all: ReadAll) -> None:
+    path.write_bytes(OLD)
+    follower = Tail(str(path))
+    lines = follower.poll(1000).lines
+    follower.close()
+    assert not follower.holding
+    assert lines + [line for read in read_all(follower) for line in read.lines] == lines_of(OLD)
 
 
 def test_only_so_many_files_are_kept_open(tmp_path: Path) -> None:

@@ -115,7 +115,8 @@ class Transcript:
         out: list[g.Observation] = []
         for line in lines:
             decoded = self._records.decode(line)
-            self._counts["malformed"] += decoded.malformed
+            # A line that took a repair was not well-formed as written, whatever was saved of it.
+            self._counts["malformed"] += decoded.malformed or bool(decoded.repaired)
             for record in decoded.records:
                 self._record(record, arrival, out)
         counts, session = self._counts, self.session

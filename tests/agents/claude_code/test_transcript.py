@@ -321,3 +321,12 @@ def test_the_newest_entrypoint_says_who_sits_there() -> None:
 def test_no_content_is_in_any_signal() -> None:
     lines = [user("a secret"), assistant(TEXT, BASH, stop="tool_use"), user(RESULT), synthetic("a secret")]
     assert "secret" not in repr(decode(*lines))
+
+
+def test_a_line_that_took_a_repair_is_kept_and_counted_once() -> None:
+    torn = b'{"type":"assist' + user("x")
+    bad = user("x", promptId="p-bad").replace(b"p-bad", b"p-\xff")
+    for line_, turns in ((torn, 1), (bad, 1), (b"\xff\xfe\x00", 0)):
+        told = decode(user("first"), line_)
+        assert sum(isinstance(s, g.TurnStarted) for s in told) == 1 + turns
+        assert next(s for s in told if isinstance(s, g.Records)).malformed == 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from sidecar.agent import SourceDown
+from sidecar.agents.http.settings import Settings
 from sidecar.agents.registry import KINDS
 from sidecar.clock import iso
 from sidecar.config.load import load
@@ -17,7 +18,6 @@ from sidecar.config.load import load
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from sidecar.agents.http.settings import Settings
     from sidecar.config.agents import AgentConfig
 
     Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -27,13 +27,16 @@ WALL = 1_800_000_000.0
 
 def configured(preset: str | None, **entry: Any) -> AgentConfig:
     """An entry as the configuration file gives it."""
-    tree = {"kind": "http", "url": "http://127.0.0.1:1", **entry} | ({} if preset is None else {"preset": preset})
+    tree = {"kind": "http", "url": "http://127.0.0.1:1", **entry} | (
+        {} if preset is None else {"preset": preset}
+    )
     (agent,) = load(json.dumps({"agents": [tree]}), {"HOME": "/h"}, KINDS).agents or ()
     return agent
 
 
 def settings(preset: str | None, **entry: Any) -> Settings:
-    made: Any = configured(preset, **entry).settings
+    made = configured(preset, **entry).settings
+    assert isinstance(made, Settings)
     return made
 
 
@@ -62,7 +65,7 @@ class Site:
 @asynccontextmanager
 async def serving(site: Site, **options: Any) -> AsyncIterator[str]:
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", site.answer)
+    app.router.add_route("*", r"/{path:[\s\S]*}", site.answer)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, **options).start()

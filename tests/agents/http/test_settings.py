@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from sidecar.agents.http import settings as structs
+from sidecar.agents.http import shapes
 from sidecar.agents.http.presets import PRESETS
+from sidecar.agents.http.settings import Settings
 from sidecar.config.decode import fields
 from sidecar.config.describe import docs
 from sidecar.config.problems import ConfigError
@@ -81,13 +82,13 @@ def test_words_may_be_written_as_yaml_has_them() -> None:
 )
 def test_what_cannot_work_is_refused_with_the_reason(entry: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError) as error:
-        configured(None, **entry)
+        configured(**{"preset": None} | entry)
     assert problem in str(error.value)
     assert "secret" not in str(error.value).replace("secrets", "")
 
 
 @pytest.mark.parametrize(
-    "cls", [structs.Settings, structs.Listing, structs.StatusOf, structs.Events, structs.Call, structs.Fields]
+    "cls", [Settings, shapes.Listing, shapes.StatusOf, shapes.Events, shapes.Call, shapes.Fields]
 )
 def test_every_setting_says_in_words_what_it_is(cls: Any) -> None:
-    assert {*docs(cls), *docs(structs.Fields)} >= set(fields(cls))
+    assert {*docs(cls), *docs(shapes.Fields)} >= set(fields(cls))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sidecar import signals as g
 from sidecar.agents.opencode.decode import Decoder
@@ -12,7 +12,9 @@ from sidecar.agents.opencode.tracks import Tracks
 from sidecar.clock import RecordedClock
 from sidecar.limits import Rules
 from sidecar.replay import Replay
-from sidecar.session import Session
+
+if TYPE_CHECKING:
+    from sidecar.session import Session
 
 WORK = "/work/a"
 DOES = (g.TurnStarted, g.Progress, g.ToolStarted, g.ToolEnded)
@@ -54,6 +56,10 @@ class Stream:
         found = self.fleet.get("opencode", session)
         assert found is not None
         return found
+
+    def turn(self) -> str | None:
+        turn = self.seen().turn
+        return None if turn is None else turn.id
 
     def created(self, session: str = "ses_1", parent: str | None = None) -> list[g.Signal]:
         self.session = session

@@ -106,8 +106,7 @@ def test_a_message_that_is_only_stored_starts_no_turn() -> None:
 def test_a_queued_prompt_is_the_next_turn() -> None:
     s = Stream().working()
     assert s.at(2).asked("msg_2u") == []
-    assert s.seen().turn is not None
-    assert s.seen().turn.id == "msg_1u"
+    assert s.turn() == "msg_1u"
     told = s.at(5).answer("msg_2a", "msg_2u")
     assert told == [g.TurnEnded(5, "completed"), g.TurnStarted(5, "msg_2u", 2)]
     s.idle()
@@ -138,8 +137,7 @@ def test_what_the_server_asks_itself_belongs_to_the_turn(piece: dict[str, Any]) 
     s.part(kind, "prt_own", "msg_own", **piece)
     assert not does(s.answer("msg_2a", "msg_own"))
     assert s.delta("on", "prt_2", "msg_2a") == [g.Progress(0)]
-    assert s.seen().turn is not None
-    assert s.seen().turn.id == "msg_1u"
+    assert s.turn() == "msg_1u"
 
 
 def test_the_prompts_own_parts_are_no_progress() -> None:
@@ -162,7 +160,7 @@ def test_the_prompts_own_parts_are_no_progress() -> None:
         (["error:UnknownError", "delta", "completed:stop"], "completed"),
     ],
 )
-def test_how_a_turn_ended(story: list[str], outcome: str) -> None:
+def test_how_a_turn_ended(story: list[str], outcome: g.Outcome) -> None:
     s = Stream().working()
     for step in story:
         verb, _, word = step.partition(":")

@@ -1,0 +1,57 @@
+"""Recorded listings of the compile box, replayed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sidecar.agents.http.recording import Recording
+from sidecar.replay import Replay
+from tests.agents.http.fakes import configured
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def runs(recordings: Path) -> list[Path]:
+    return sorted((recordings / "http" / "kbc-box").iterdir())
+
+
+@pytest.mark.parametrize(("run", "ended", "waiting"), [("r1", 2, 1), ("r3", 1, 1), ("r5", 5, 0)])
+def test_life_and_death_are_seen_and_no_turn(recordings: Path, run: str, ended: int, waiting: int) -> None:
+    replay = Replay("kbc-box", configured("kbc-box").rules)
+    replay.run(Recording([recordings / "http" / "kbc-box" / run]).observations(), lambda last: last)
+    phases = [session["phase"] for session in replay.shown() if session["status"] is not None]
+    assert (len(replay.shown()) - len(phases), phases.count("waiting")) == (ended, waiting)
+    assert not any(any(session["turns"].values()) for session in replay.shown())
+
+
+def test_left_to_themselves_they_would_be_closed_and_reaped(recordings: Path) -> None:
+    replay = Replay("kbc-box", configured("kbc-box").rules)
+    replay.run(Recording(runs(recordings)).observations(), lambda last: last + 3600)
+    verdicts = [(v["bound"], v["action"], v["outcome"]) for s in replay.shown() for v in s["verdicts"]]
+    assert set(verdicts) <= {("waiting", "interrupt", "observed"), ("idle", "reap", "observed")}
+    assert len(verdicts) >= 3
+
+
+def test_the_clock_starts_where_the_first_session_was_made(recordings: Path) -> None:
+    (first, *_) = Recording([recordings / "http" / "kbc-box" / "r1" / "listing.jsonl"]).observations()
+    assert first.signal.at == 1_796_065_695.0
+
+
+def test_what_nobody_understands_gives_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    file.write_text(
+        json.dumps({"t": 1, "data": {"sessions": []}}) + '\n{"t": 2, "data": [1]}\nnot json\n{"t":'
+    )
+    assert Recording([file]).observations() == []
+
+
+def test_other_presets_are_told_by_their_answers(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    status = {"status": "running", "agent_type": "claude", "transport": "pty"}
+    file.write_text("".join(json.dumps({"t": n, "data": status}) + "\n" for n in (1, 2)))
+    (session,) = {o.session for o in Recording([file]).observations()}
+    assert session == "agent"
