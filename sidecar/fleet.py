@@ -93,8 +93,9 @@ class Fleet:
             touched[key] = session
             self.fold(session, signal)
         for key, session in touched.items():
-            self._wake(session, now)
-            self._due[key] = now
+            if self._all.get(key) is session:
+                self._wake(session, now)
+                self._due[key] = now
 
     def fold(self, session: Session, signal: g.Signal) -> None:
         """The one writer, and then whoever is concerned: listeners, parent, children."""

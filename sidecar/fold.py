@@ -114,12 +114,12 @@ def _status(s: Session, x: g.Status, out: Out) -> None:
         s.warned.clear()
         s.interrupted = False
     s.status = None if x.word is None else Report(x.word, x.since, x.waiting_for, x.inherited)
+    if x.word == "idle" and s.turn is None:
+        _idle_from(s, x.since)
     if (old and (old.word, old.waiting_for)) == (x.word and (x.word, x.waiting_for)):
         return
     if old is not None and old.word == "waiting":
         s.floor = max(s.floor, x.at)
-    if x.word == "idle" and s.turn is None:
-        _idle_from(s, x.since)
     out.append(c.StatusChanged(x.at, x.word, x.waiting_for))
 
 

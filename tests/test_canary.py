@@ -102,6 +102,8 @@ def block_of(block: Json) -> Json:
 
 def of_events(value: Any, key: str = "") -> Any:
     """An event and all that it holds: what stays does so under its name, wherever it is."""
+    if isinstance(value, dict) and value.get("type") == "retry":  # its message says why it is retried
+        return {name: part if name == "message" else of_events(part, name) for name, part in value.items()}
     if isinstance(value, dict) and key not in ASKED:
         return {name: of_events(part, name) for name, part in value.items()} | unknown(value)
     if isinstance(value, list):
@@ -114,10 +116,20 @@ def unknown(value: Json) -> Json:
     return {WORD: WORD} if value and not any(name.startswith("ses_") for name in value) else {}
 
 
+def of_listing(record: Json) -> Json:
+    """What a box could tell beside what is asked for: all of it is content."""
+    if "data" not in record:
+        return record
+    extra = dict.fromkeys(("title", "prompt", "reply", "detail"), WORD)
+    listed = [entry | extra for entry in record["data"]["sessions"]]
+    return record | {"data": record["data"] | extra | {"sessions": listed}}
+
+
 PLANT: dict[str, Callable[[Json], Json]] = {
     "claude-code": of_claude_code,
     "opencode": of_events,
     "redcode": of_events,
+    "http": of_listing,
 }
 """How to plant in the recordings of each agent; one that is missing here is not checked, so that fails."""
 

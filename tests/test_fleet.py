@@ -362,3 +362,12 @@ def test_a_fleet_in_no_hurry_comes_back_later() -> None:
     assert fleet.tick(0) == 600
     fleet.observe("claude-code", [g.Observation("s1", signal) for signal in (up(0), prompt(0), tool(1))], 1)
     assert fleet.tick(1) == 601
+
+
+def test_more_sessions_at_once_than_are_remembered_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "KEPT_ASLEEP", 20)
+    world = World()
+    old = [g.Observation(f"old-{n}", signal) for n in range(50) for signal in (up(0), prompt(0), end(1))]
+    world.fleet.observe("claude-code", old, 10 * HOUR)
+    world.fleet.tick(10 * HOUR)
+    assert world.shown() == []

@@ -200,7 +200,7 @@ async def test_who_sits_there_is_the_boxs_or_the_configurations_word(monkeypatch
 
 async def test_orders_go_to_the_box_and_a_look_asks_it(room: Room) -> None:
     room.box.has(replace(BUSY, can=BoxCan(reap=False)), replace(IDLE, id="s2"))
-    assert {o.session for o in await room.agent.look("s1")} == {"s1"}
+    assert {o.session for o in await room.agent.look("s1")} == {"s1", "s2"}, "and nothing is lost"
     assert room.agent.can("s1") == Can(interrupt=True, reap=False)
     order = Order("interrupt", "s1", "t1", "silence", 0.0)
     assert (await room.agent.interrupt(order)).result == "accepted"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sidecar.agent import Order, Source
     from sidecar.agents.http.entries import Entry
-    from sidecar.agents.http.settings import Call
+    from sidecar.agents.http.shapes import Call
     from sidecar.clock import Clock
     from sidecar.signals import Observation
 
@@ -75,13 +75,13 @@ class Http:
         """Whether the server answers, and what it lists."""
         settings = self._settings
         try:
-            await self._poll.read()
+            count = await self._poll.count()
         except SourceDown as down:
             return [Finding("listing", ok=False, detail=f"{settings.url}: {down}")]
         turns = "its stream shows turns" if settings.events is not None else "nothing shows their turns"
         ends = [name for name, call in (("interrupt", settings.interrupt), ("reap", settings.reap)) if call]
         return [
-            Finding("listing", ok=True, detail=f"{len(self._track.known)} sessions; {turns}"),
+            Finding("listing", ok=True, detail=f"{count} sessions; {turns}"),
             Finding("control", ok=bool(ends), detail=" and ".join(ends) or "nothing can be ended"),
         ]
 

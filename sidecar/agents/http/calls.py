@@ -17,7 +17,7 @@ from sidecar.agents.http.template import body_of, path_of
 
 if TYPE_CHECKING:
     from sidecar.agent import Order
-    from sidecar.agents.http.settings import Call
+    from sidecar.agents.http.shapes import Call
     from sidecar.clock import Clock
 
 

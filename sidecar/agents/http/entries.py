@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from sidecar.agent import SourceDown
 from sidecar.agents.http.paths import LONGEST, MISSING, find, items, word
-from sidecar.agents.http.settings import State
+from sidecar.agents.http.shapes import State
 
 if TYPE_CHECKING:
-    from sidecar.agents.http.settings import Fields, Listing, Settings
+    from sidecar.agents.http.settings import Settings
+    from sidecar.agents.http.shapes import Fields, Listing
 
 MILLISECONDS: Final = 100_000_000_000
 """A number above this is no count of seconds of this age."""
@@ -55,6 +56,10 @@ def listed(settings: Settings, listing: Listing, answer: object) -> Listed:
     found = items(answer, listing.items)
     if found is None:
         raise SourceDown("its answer is no listing")
+    if listing.single is not None and listing.status is not None:
+        found = [facts for facts in found if find(facts, listing.status) is not MISSING]
+        if not found:
+            raise SourceDown("its answer tells no status")
     entries: dict[str, Entry] = {}
     whole = True
     for facts in found:
@@ -129,15 +134,18 @@ def _state(fields: Fields, facts: object) -> State | None:
 
 def _stamp(facts: object, path: str | None) -> float | None:
     value = find(facts, path) if path is not None else None
-    if isinstance(value, bool):
+    if isinstance(value, str):
+        value = _moment(value)
+    elif isinstance(value, int | float) and abs(value) > MILLISECONDS:
+        value /= 1000
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if isinstance(value, int | float):
-        seconds = value / 1000 if abs(value) > MILLISECONDS else float(value)
-        return seconds if 0 < seconds < FARTHEST else None
-    if not isinstance(value, str):
-        return None
+    return float(value) if 0 < value < FARTHEST else None
+
+
+def _moment(text: str) -> float | None:
     try:
-        moment = datetime.fromisoformat(value)
+        moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None

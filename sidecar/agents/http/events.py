@@ -19,7 +19,7 @@ from sidecar.agents.http.template import path_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sidecar.agents.http.settings import Events as Settings
+    from sidecar.agents.http.shapes import Events as Settings
     from sidecar.clock import Clock
 
 SOURCE: Final = "events"
@@ -38,6 +38,7 @@ class Told(NamedTuple):
 
     session: str
     what: bytes | None
+    at: float
 
 
 class Events:
@@ -77,7 +78,7 @@ class Events:
         while not self._told.empty():
             told = self._told.get_nowait()
             if told.session in self._streams:
-                out += [g.Observation(told.session, signal) for signal in self._heard(told, now)]
+                out += [g.Observation(told.session, signal) for signal in self._heard(told)]
         over, self._over = self._over, []
         out += [g.Observation(session, g.TurnEnded(now, "completed")) for session in over]
         for session in [s for s, since in self._lost.items() if now - since > BLIND and s in self._open]:
@@ -91,8 +92,8 @@ class Events:
         for stream in streams.values():
             await ended(stream)
 
-    def _heard(self, told: Told, now: float) -> list[g.Signal]:
-        session, what = told
+    def _heard(self, told: Told) -> list[g.Signal]:
+        session, what, now = told
         if what is None:
             self._lost.setdefault(session, now)
             return [g.SourceLost(now, SOURCE)]
@@ -115,16 +116,16 @@ class Events:
                 path = path_of(self._settings.path, {"id": session})
                 async for data in self._server.events(path, self._settings.silence):
                     failures = 0
-                    await self._tell(Told(session, data))
+                    await self._tell(session, data)
             except Missing:
                 break
             except (SourceDown, ValueError):
                 pass
-            await self._tell(Told(session, None))
+            await self._tell(session, None)
             failures += 1
             await asyncio.sleep(min(LONGEST_PAUSE, 0.5 * 2 ** min(failures, 10)))
 
-    async def _tell(self, told: Told) -> None:
-        await self._told.put(told)
+    async def _tell(self, session: str, what: bytes | None) -> None:
+        await self._told.put(Told(session, what, self._clock.now()))
         if self.wake is not None:
             self.wake.set()

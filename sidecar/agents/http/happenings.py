@@ -14,7 +14,7 @@ from sidecar.clock import iso
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sidecar.agents.http.settings import Events as Settings
+    from sidecar.agents.http.shapes import Events as Settings
     from sidecar.clock import Clock
 
 NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")

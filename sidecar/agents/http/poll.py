@@ -7,7 +7,7 @@ after a newer one nothing is believed.
 from __future__ import annotations
 
 import asyncio
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -22,13 +22,17 @@ from sidecar.agents.http.track import SOURCE, Track
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sidecar.agents.http.settings import Listing, Settings, StatusOf
+    from sidecar.agents.http.settings import Settings
+    from sidecar.agents.http.shapes import Listing, StatusOf
     from sidecar.clock import Clock
     from sidecar.signals import Observation
 
 MAX_PAGES: Final = 20
 MAX_IDS: Final = 64 << 10
 AT_ONCE: Final = 8
+MOST: Final = 1_000
+"""Sessions of one server that are kept; more are a mistake, or meant to be one."""
+
 MOST_ASKED: Final = 500
 """Sessions that are asked for their own status; of those beyond, the listing's word has to do."""
 
@@ -72,6 +76,11 @@ class Poll:
             self.told()
         return out
 
+    async def count(self) -> int:
+        """How many sessions there are now; for `check`, which watches nothing. Raises SourceDown."""
+        found, _ = await self._asked()
+        return len(found.entries)
+
     async def _asked(self) -> tuple[Listed, set[str]]:
         settings = self._settings
         found = Listed({})
@@ -91,6 +100,8 @@ class Poll:
             answer = await self._server.get(path)
             page = listed(self._settings, listing, answer)
             entries |= page.entries
+            if len(entries) > MOST:
+                return Listed(dict(islice(entries.items(), MOST)), whole=False, limit=page.limit)
             whole, limit = whole and page.whole, page.limit if limit is None else limit
             more = word(find(answer, listing.next)) if listing.next is not None else None
             if not more or more == "false":

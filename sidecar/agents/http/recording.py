@@ -37,7 +37,8 @@ class Line(Struct):
     """A recorded answer."""
 
     t: float
-    data: Any
+    data: Any = None
+    """None: the server could not be asked."""
 
 
 class Recording:
@@ -65,8 +66,8 @@ def _observations(lines: list[Line]) -> list[Observation]:
     track = Track(settings, RecordedClock(math.inf))
     out: list[Observation] = []
     for t, found in told:
-        if found is not None:
-            out += track.feed(found, set(), start + t)
+        blind = Listed({}, whole=False), set(track.known)
+        out += track.feed(*(blind if found is None else (found, set[str]())), start + t)
     return out
 
 

@@ -17,6 +17,7 @@ import msgspec
 from yarl import URL
 
 from sidecar.agent import SourceDown
+from sidecar.agents.http.cutter import Cutter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 MAX_ANSWER: Final = 1 << 20
 """Bytes of one answer: a thousand entries are a quarter of that."""
 
-MAX_EVENT: Final = 1 << 20
 MAX_TOKEN: Final = 4096
 
 OK: Final = 200
@@ -48,6 +48,7 @@ class Server:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._made: tuple[tuple[int, ...], ssl.SSLContext] | None = None
 
     async def get(self, path: str) -> Any:  # noqa: ANN401 - JSON is anything
         """The JSON that is there. Raises SourceDown."""
@@ -127,12 +128,21 @@ class Server:
         if not settings.url.startswith("https:"):
             return aiohttp.TCPConnector()
         try:
+            return aiohttp.TCPConnector(ssl=self._context())
+        except (OSError, ValueError) as error:
+            raise Unsent("its certificate files cannot be read") from error
+
+    def _context(self) -> ssl.SSLContext:
+        """Made anew when a file changes: certificates are renewed under a running sidecar."""
+        settings = self.settings
+        files = (settings.ca_file, settings.client_cert_file, settings.client_key_file)
+        stamps = tuple(Path(file).stat().st_mtime_ns for file in files if file is not None)
+        if self._made is None or self._made[0] != stamps:
             context = ssl.create_default_context(cafile=settings.ca_file)
             if settings.client_cert_file is not None:
                 context.load_cert_chain(settings.client_cert_file, settings.client_key_file)
-        except OSError as error:
-            raise Unsent("its certificate files cannot be read") from error
-        return aiohttp.TCPConnector(ssl=context)
+            self._made = stamps, context
+        return self._made[1]
 
     def _token(self) -> dict[str, str]:
         name, file = self.settings.token_header, self.settings.token_file
@@ -146,34 +156,6 @@ class Server:
         if not token.isprintable():
             raise Unsent("the token file holds more than one line")
         return {name: f"Bearer {token}" if name.lower() == "authorization" else token}
-
-
-class Cutter:
-    """Server-sent events out of chunks: the data of each, whatever pieces it comes in."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-        self._data: list[bytes] = []
-        self._size = 0
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The events that this chunk completes. Raises SourceDown where one never ends."""
-        self._rest += chunk
-        *lines, rest = bytes(self._rest).split(b"\n") if b"\n" in chunk else [bytes(self._rest)]
-        self._rest = bytearray(rest)
-        done = []
-        for line in (each.removesuffix(b"\r") for each in lines):
-            if line.startswith(b"data:"):
-                self._data.append(line[5:].removeprefix(b" "))
-                self._size += len(line)
-            elif not line and self._data:
-                done.append(b"\n".join(self._data))
-                self._data, self._size = [], 0
-            if self._size > MAX_EVENT:
-                break
-        if self._size + len(self._rest) > MAX_EVENT:
-            raise SourceDown("an event is too large")
-        return done
 
 
 async def ended(task: asyncio.Task[Any]) -> None:

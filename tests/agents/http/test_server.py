@@ -13,7 +13,8 @@ from aiohttp import web
 
 from sidecar.agent import Order, SourceDown
 from sidecar.agents.http.adapter import Http
-from sidecar.agents.http.server import MAX_EVENT, Cutter, Server
+from sidecar.agents.http.cutter import MAX_EVENT, Cutter
+from sidecar.agents.http.server import Server
 from sidecar.clock import LiveClock
 from tests.agents.http.fakes import WALL, Site, serving, settings
 from tests.agents.http.test_templates import HOSTILE
