@@ -12,7 +12,7 @@ from sidecar.limits import Limit, Rules
 from sidecar.policy import bounds, judge
 from sidecar.session import Session, Turn
 from sidecar.signals import Warned
-from tests.test_config import HOME, KINDS, Files, Kind, read
+from tests.test_config import HOME, Files, Kind, read
 
 
 def rules(text: str) -> Rules:
@@ -168,7 +168,3 @@ def test_a_problem_of_the_common_bounds_is_told_once() -> None:
         read("{bounds: {idle: 1s}, agents: [{kind: claude-code}, {kind: redcode}]}")
     problems: tuple[Any, ...] = caught.value.problems  # type: ignore[attr-defined]
     assert [problem.path for problem in problems] == ["bounds.idle"]
-
-
-def test_every_kind_of_the_tests_is_used() -> None:
-    assert set(KINDS) == {"claude-code", "http", "opencode", "redcode"}

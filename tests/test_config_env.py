@@ -188,6 +188,11 @@ def test_a_variable_of_an_agent_that_has_no_such_setting_is_an_error() -> None:
     assert told == ["AGENT_SIDECAR__AGENTS__0__URL: agents.0 has no setting 'url'"]
 
 
+def test_a_wrong_variable_leaves_no_half_of_an_agent() -> None:
+    told = problems("agents: [{kind: claude-code}]", AGENT_SIDECAR__AGENTS__1__URL="http://a")
+    assert told == ["AGENT_SIDECAR__AGENTS__1__URL: agents.1 has no setting 'url'"]
+
+
 def test_a_file_that_has_something_else_in_the_place_is_not_overruled() -> None:
     told = problems("metrics: 5", AGENT_SIDECAR__METRICS__PER_SESSION="true")
     assert told[0] == "AGENT_SIDECAR__METRICS__PER_SESSION: the file has 5 in its place"

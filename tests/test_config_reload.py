@@ -124,6 +124,10 @@ def test_a_signal_takes_the_file_as_it_is(tmp_path: Path) -> None:
 def test_the_first_reading_has_to_be_good(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         follow(tmp_path / "none.yaml")
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("mode: kill", "utf-8")
+    with pytest.raises(ConfigError):
+        follow(bad)
 
 
 def test_the_environment_is_that_of_the_start(tmp_path: Path) -> None:
