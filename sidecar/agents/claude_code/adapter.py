@@ -57,7 +57,7 @@ class ClaudeCode:
         self._registrations = Registrations(f"{self.root}/sessions", clock, self._transcripts.ends)
         self._registrations.attended = attended
         self._registrations.wants = self._transcripts.want
-        self._processes = Processes(PROGRAMS, clock, self._registrations, self._transcripts.cwds)
+        self._processes = Processes(PROGRAMS, clock, self._registrations, self._transcripts)
         self.sources: list[Source] = [self._registrations, self._transcripts, self._processes]
 
     def hosted(self, control: HostControl) -> None:

@@ -15,9 +15,10 @@ from sidecar.sources import process
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from sidecar.agents.claude_code.registrations import Registrations
+    from sidecar.agents.claude_code.transcripts import Transcripts
     from sidecar.clock import Clock
 
 TOO_YOUNG: Final = 3.0
@@ -40,13 +41,13 @@ class Processes:
         names: Sequence[str],
         clock: Clock,
         registrations: Registrations,
-        transcripts: Callable[[], dict[str, str]],
+        transcripts: Transcripts,
     ) -> None:
-        """`transcripts` gives the newest session of each working directory."""
         self._names = names
         self._clock = clock
         self._registrations = registrations
-        self._transcripts = transcripts
+        self._transcripts = transcripts.cwds
+        self._ends = transcripts.ends
         self._root = Path(registrations.folder).parent
         self._held: dict[process.Process, str] = {}
 
@@ -63,16 +64,20 @@ class Processes:
         for held, session in list(self._held.items()):
             if held.pid in registered or process.alive(held.pid, held.start) is False:
                 del self._held[held]
-                signal: g.Signal = g.ProcessGone(now)
-                if held.pid in registered:
-                    signal = g.Closed(now, "registered")
-                    if not session.startswith("pid-"):
-                        continue
-                out.append(g.Observation(session, signal))
+                out += self._left(session, now, registered=held.pid in registered)
         for seen, what in running.items():
             if seen not in self._held and seen.pid not in registered:
                 out += self._unregistered(seen, what, now, set(registered))
         return out + self._used(now)
+
+    def _left(self, session: str, now: float, *, registered: bool) -> list[g.Observation]:
+        """A held process ended, or speaks for itself by now; what it wrote last comes first."""
+        if registered:
+            ours = session.startswith("pid-")
+            return [g.Observation(session, g.Closed(now, "registered"))] if ours else []
+        last = list(self._ends(session))
+        at = max([now, *(o.signal.at for o in last)])
+        return [*last, g.Observation(session, g.ProcessGone(at))]
 
     def _unregistered(
         self, seen: process.Process, what: process.Running, now: float, registered: set[int]

@@ -231,7 +231,8 @@ class Registrations:
         last = list(self._ends(r.session_id))
         if r.session_id in self._held:
             return last
-        signal: g.Signal = g.ProcessGone(now) if gone else g.Unregistered(now)
+        at = max([now, *(o.signal.at for o in last)])  # the end comes after all that came before it
+        signal: g.Signal = g.ProcessGone(at) if gone else g.Unregistered(at)
         return [*last, g.Observation(r.session_id, signal)]
 
 

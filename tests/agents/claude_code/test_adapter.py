@@ -270,6 +270,12 @@ async def test_a_process_without_a_registration_holds_the_newest_session_of_its_
     assert {o.session for o in told} == {newest.id}
     assert room.agent.process(newest.id) is not None
     assert program.pid in {s.pid for _, s in told if isinstance(s, g.ProcessSeen)}
+    newest.says(0)
+    program.kill()
+    program.wait()
+    last = [type(signal).__name__ for _, signal in await room.read("process")]
+    assert last[-1] == "ProcessGone"
+    assert "TurnEnded" in last, "what it wrote last is read before it is gone"
 
 
 async def test_processes_of_other_folders_are_none_of_ours(

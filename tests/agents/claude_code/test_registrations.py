@@ -284,3 +284,15 @@ def test_what_could_be_content_is_not_repeated(desk: Desk) -> None:
     told = desk.status()
     assert told is not None
     assert told.waiting_for == "something else"
+
+
+def test_the_end_comes_after_all_that_was_written_before_it(desk: Desk) -> None:
+    desk.register()
+    desk.read()
+    desk.path.unlink()
+
+    def late(session: str) -> Sequence[g.Observation]:
+        return [g.Observation(session, g.Progress(NOW + 0.5))]
+
+    desk.source._ends = late
+    assert desk.read() == [g.Progress(NOW + 0.5), g.Unregistered(NOW + 0.5)]
