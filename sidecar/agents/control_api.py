@@ -6,8 +6,6 @@ is progress, its status is only its word. A box that tells of open tools has the
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from sidecar import signals as g
@@ -15,8 +13,10 @@ from sidecar.agent import Answer, Can, Finding, SourceDown
 from sidecar.control.api import Hosted, Settings, wall
 from sidecar.control.events import Lost
 from sidecar.control.host import HostControl
+from sidecar.control.told import Told
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Sequence
 
     from sidecar.agent import Order, Source
@@ -29,8 +29,6 @@ __all__ = ["ControlApi", "Settings"]
 RELIST: Final = 5.0
 """Seconds between two listings; in between the events tell what changes."""
 
-READ_AHEAD: Final = 1_000
-
 WORDS: Final[dict[str, g.Word]] = {"busy": "busy", "idle": "idle", "waiting": "waiting"}
 
 
@@ -42,26 +40,24 @@ class Box:
     patience = 30.0
 
     def __init__(self, control: HostControl, clock: Clock, attended: bool | None) -> None:  # noqa: FBT001
-        self.wake: asyncio.Event | None = asyncio.Event()
         self._control = control
         self._clock = clock
         self._attended = attended
-        self._told: asyncio.Queue[Event] = asyncio.Queue(READ_AHEAD)
-        self._stream: asyncio.Task[None] | None = None
+        self._told = Told(control)
+        self.wake: asyncio.Event | None = self._told.wake
         self._listed_at: float | None = None
         self._known: dict[str, Hosted] = {}
 
     async def read(self) -> Sequence[g.Observation]:
         """What changed since the last read. Raises SourceDown where the box cannot be asked."""
         now = self._clock.now()
-        if self._stream is None or self._stream.done():
-            self._stream = asyncio.create_task(self._follow(), name="events of a box")
+        told = self._told.take()
         out: list[g.Observation] = []
         if self._listed_at is None or now - self._listed_at >= RELIST:
             out += self._listed(await self._control.sessions(), now)
             self._listed_at = now
-        while not self._told.empty():
-            out += self._heard(self._told.get_nowait(), now)
+        for event in told:
+            out += self._heard(event, now)
         return out
 
     async def look(self) -> list[g.Observation]:
@@ -71,16 +67,7 @@ class Box:
 
     async def close(self) -> None:
         """Stop listening."""
-        if self._stream is not None:
-            self._stream.cancel()
-            await asyncio.gather(self._stream, return_exceptions=True)
-
-    async def _follow(self) -> None:
-        async with aclosing(self._control.events()) as events:
-            async for event in events:
-                await self._told.put(event)
-                if self.wake is not None:
-                    self.wake.set()
+        await self._told.close()
 
     def _listed(self, listing: Listing, now: float) -> list[g.Observation]:
         if listing.errors and not listing.where:

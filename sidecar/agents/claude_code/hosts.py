@@ -6,27 +6,23 @@ only a session without a registration takes notice: the registration says more.
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from sidecar import signals as g
 from sidecar.agent import Finding, SourceDown
 from sidecar.control.api import Hosted, wall
 from sidecar.control.events import Lost
+from sidecar.control.told import Told
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Sequence
 
     from sidecar.clock import Clock
-    from sidecar.control.events import Event
     from sidecar.control.host import HostControl
 
 RELIST: Final = 5.0
 """Seconds between two listings; in between the streams tell what changes."""
-
-READ_AHEAD: Final = 1_000
-"""Events kept between two reads; the streams wait when it is full."""
 
 UNNAMED: Final = "host-"
 NAMELESS: Final = 10.0
@@ -45,12 +41,11 @@ class Hosts:
 
     def __init__(self, control: HostControl, clock: Clock, registered: Callable[[str], bool]) -> None:
         """`registered` tells whether a session speaks for itself."""
-        self.wake: asyncio.Event | None = asyncio.Event()
         self._control = control
         self._clock = clock
         self._registered = registered
-        self._told: asyncio.Queue[Event] = asyncio.Queue(READ_AHEAD)
-        self._stream: asyncio.Task[None] | None = None
+        self._told = Told(control)
+        self.wake: asyncio.Event | None = self._told.wake
         self._listed_at: float | None = None
         self._known: dict[str, Hosted] = {}
         self._lost: set[str] = set()
@@ -61,13 +56,11 @@ class Hosts:
         """What the hosts told since the last read. Raises SourceDown where none can be asked."""
         now = self._clock.now()
         out: list[g.Observation] = []
-        if self._stream is None or self._stream.done():
-            self._stream = asyncio.create_task(self._follow(), name="events of hosts")
+        told = self._told.take()
         if self._listed_at is None or now - self._listed_at >= RELIST:
             self._listed_at = now
             out += await self._list(now)
-        while not self._told.empty():
-            event = self._told.get_nowait()
+        for event in told:
             if isinstance(event.what, Hosted):
                 out += self._seen(event.what, now)
             elif isinstance(event.what, Lost):
@@ -93,16 +86,7 @@ class Hosts:
 
     async def close(self) -> None:
         """Stop listening."""
-        if self._stream is not None:
-            self._stream.cancel()
-            await asyncio.gather(self._stream, return_exceptions=True)
-
-    async def _follow(self) -> None:
-        async with aclosing(self._control.events()) as events:
-            async for event in events:
-                await self._told.put(event)
-                if self.wake is not None:
-                    self.wake.set()
+        await self._told.close()
 
     async def _list(self, now: float) -> list[g.Observation]:
         listing = await self._control.sessions()

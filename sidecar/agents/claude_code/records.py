@@ -13,6 +13,41 @@ from msgspec import Raw, Struct
 
 NOTHING: Final = Raw(b"")
 
+PRESENCE: Final = frozenset(
+    (
+        "agent-name",
+        "ai-title",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "atis-latch",
+        "attachment",
+        "bridge-session",
+        "cost-state",
+        "custom-title",
+        "file-history-snapshot",
+        "last-prompt",
+        "mode",
+        "permission-mode",
+        "pr-link",
+        "progress",
+        "queue-operation",
+        "relocated",
+        "summary",
+        "tag",
+        "tools-used",
+        "worktree-state",
+    )
+)
+SYSTEM_PRESENCE: Final = frozenset(
+    (
+        "informational",
+        "local_command",
+        "microcompact_boundary",
+        "stop_hook_summary",
+    )
+)
+
 
 class Usage(Struct):
     """Tokens of one message; every line of the message repeats the full figures."""

@@ -36,40 +36,6 @@ FRESH: Final = 2.0
 REMEMBERED: Final = 65_536
 """Record ids kept per file, so that a rewritten file does not tell its history twice."""
 
-PRESENCE: Final = frozenset(
-    (
-        "agent-name",
-        "ai-title",
-        "api-request",
-        "api-request-blob",
-        "api-request-shape",
-        "atis-latch",
-        "attachment",
-        "bridge-session",
-        "cost-state",
-        "custom-title",
-        "file-history-snapshot",
-        "last-prompt",
-        "mode",
-        "permission-mode",
-        "pr-link",
-        "progress",
-        "queue-operation",
-        "relocated",
-        "summary",
-        "tag",
-        "tools-used",
-        "worktree-state",
-    )
-)
-SYSTEM_PRESENCE: Final = frozenset(
-    (
-        "informational",
-        "local_command",
-        "microcompact_boundary",
-        "stop_hook_summary",
-    )
-)
 DELEGATES: Final = frozenset(("Agent", "Task"))
 
 MARKER: Final = b"[Request interrupted by user"
@@ -128,7 +94,7 @@ class Transcript:
     def _record(self, x: r.Record, arrival: float | None, out: list[g.Observation]) -> None:
         at = self._at(x.timestamp, arrival)
         if x.type not in ("user", "assistant", "system"):
-            known = x.type in PRESENCE
+            known = x.type in r.PRESENCE
             self._counts["presence" if known else "unknown"] += 1
             return
         if x.uuid is not None and self._repeated(x.uuid):
@@ -221,7 +187,7 @@ class Transcript:
             return [g.Retrying(at, r.retry_cause(x), due)]
         if x.subtype == "compact_boundary":
             return [g.CompactionEnded(at)]
-        if x.subtype not in SYSTEM_PRESENCE:
+        if x.subtype not in r.SYSTEM_PRESENCE:
             self._counts["unknown"] += 1
         return []
 

@@ -61,7 +61,12 @@ class Events:
     async def read(self) -> Sequence[g.Observation]:
         """What was told since the last read. Raises SourceDown."""
         if self._stream is None or self._stream.done():
-            self._stream = asyncio.create_task(self._follow(), name="events of opencode")
+            broken, self._stream = (
+                self._stream,
+                asyncio.create_task(self._follow(), name="events of opencode"),
+            )
+            if broken is not None:
+                broken.result()  # it never ends by itself: whatever ended it is for the watch to tell
         try:
             async with asyncio.timeout(FIRST):
                 await self._tried.wait()
@@ -155,6 +160,7 @@ class Cutter:
         self._data: list[bytes] = []
         self._size = 0
         self._skipping = False
+        self._torn = False
 
     def feed(self, chunk: bytes) -> list[bytes | None]:
         """The events that this chunk completes."""
@@ -166,12 +172,16 @@ class Cutter:
             self._line(bytes(self._rest[start:at]).removesuffix(b"\r"), done)
             start = at + 1
         del self._rest[:start]
-        if self._size + len(self._rest) > MAX_EVENT:
+        if self._size + len(self._rest) > MAX_EVENT or self._skipping:
             self._skip()
+            self._torn = self._torn or bool(self._rest)
+            self._rest.clear()
         return done
 
     def _line(self, line: bytes, done: list[bytes | None]) -> None:
-        if line.startswith(b"data:") and not self._skipping:
+        if self._torn:
+            self._torn = False  # the rest of a line that was let go of: no end of an event, though empty
+        elif line.startswith(b"data:") and not self._skipping:
             self._data.append(line[5:].removeprefix(b" "))
             self._size += len(line)
             if self._size > MAX_EVENT:
@@ -185,4 +195,3 @@ class Cutter:
         """Let go of an event that is too large, and of the rest of it."""
         self._skipping = True
         self._data, self._size = [], 0
-        self._rest.clear()

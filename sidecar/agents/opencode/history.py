@@ -73,20 +73,24 @@ class History:
         last = newest[-1]
         asked = last.info.parent_id if last.info.role == "assistant" else last.info.id
         if asked != turn and last.info.role == "assistant":
-            now = self._tracks.clock.now()
-            return [*k.end(t, now, _outcome(newest, turn)), *await self.join(t, began)]
+            # Dated before the next one begins: signals are folded in the order of their time.
+            ours = _ours(newest, turn)
+            over = self._past((ours.time.completed if ours else None) or last.info.time.created)
+            begun = next((m.info.time.created for m in newest if m.info.id == asked), None)
+            over = min(over, self._past(begun))
+            return [*k.end(t, over, _outcome(ours)), *await self.join(t, began)]
         running = {p.call_id for p in last.parts if p.state is not None and p.state.status == "running"}
-        over = [call for call in t.tools if call not in running]
-        for call in over:
+        done = [call for call in t.tools if call not in running]
+        for call in done:
             del t.tools[call]
         now = self._tracks.clock.now()
-        ends: list[g.Signal] = [g.ToolEnded(now, call, echo=True) for call in over]
+        ends: list[g.Signal] = [g.ToolEnded(now, call, echo=True) for call in done]
         return ends + (self._pieces(t, last) if asked == turn else [])
 
     async def ended(self, t: Track) -> g.Outcome:
         """How the turn ended that runs no more."""
         newest, turn = await self._newest(t, SEVERAL), t.turn
-        return k.outcome_of(t) if not newest or turn is None else _outcome(newest, turn)
+        return k.outcome_of(t) if not newest or turn is None else _outcome(_ours(newest, turn))
 
     def _pieces(self, t: Track, last: r.Message) -> list[g.Signal]:
         """What the newest message holds: its progress counts at its stamps."""
@@ -130,11 +134,16 @@ def _overtaken(t: Track, turn: str | None, began: float) -> bool:
     return t.turn != turn or t.heard >= began
 
 
-def _outcome(newest: list[r.Message], turn: str) -> g.Outcome:
-    """By the turn's last message. One that never finished died with its server."""
+def _ours(newest: list[r.Message], turn: str) -> r.Info | None:
+    """The last message that answers the turn's prompt."""
     ours = [m.info for m in newest if m.info.role == "assistant" and m.info.parent_id == turn]
-    if not ours or ours[-1].time.completed is None:
+    return ours[-1] if ours else None
+
+
+def _outcome(last: r.Info | None) -> g.Outcome:
+    """By the turn's last message. One that never finished died with its server."""
+    if last is None or last.time.completed is None:
         return "died"
-    if ours[-1].error is not None:
-        return k.failed(ours[-1].error)
-    return "completed" if ours[-1].finish is not None else "interrupted"
+    if last.error is not None:
+        return k.failed(last.error)
+    return "completed" if last.finish is not None else "interrupted"

@@ -50,8 +50,9 @@ class Messages:
     def _prompt(self, t: Track, info: r.Info, at: float) -> list[g.Signal]:
         """A user's message: it is asked, and its turn begins when the server goes to work on it."""
         created = info.time.created
-        if info.id in t.prompts or info.id in t.ended or (created is not None and created <= t.settled):
-            return []
+        old = created is not None and created <= t.settled
+        if old or info.id in t.prompts or info.id in t.ended or memoryview(info.summary):
+            return []  # a summary is only written to a message that was answered
         t.prompts = [*t.prompts[1 - k.KEPT :], info.id]
         t.asked, t.deleted = Asked(info.id, created, at), False
         return [*self._tracks.show(t, at), *k.own(t, at)]

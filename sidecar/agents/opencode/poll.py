@@ -110,7 +110,7 @@ class Poll:
         """The sessions that are asked about from now on."""
         now = self._tracks.clock.now()
         new = [t.id for t in self._shown() if t.id not in self._announced]
-        self._announced.update(new)
+        self._announced = (self._announced & self._tracks.all.keys()) | set(new)
         return [g.Observation(session, g.SourceUp(now, self.name)) for session in new]
 
     async def _list(self) -> list[g.Observation]:

@@ -69,7 +69,7 @@ class Track(Struct):
     registered: bool = False
     archived: bool = False
     deleted: bool = False
-    settled: float = 0.0
+    settled: float = float("-inf")
     """Messages up to this stamp (ms) are history."""
     touched: float = 0.0
     """When the server last wrote to it, by its listing."""
