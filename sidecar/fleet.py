@@ -7,13 +7,13 @@ both drive it, so what a replay shows is what a sidecar would have done.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from sidecar import changes as c
 from sidecar import signals as g
 from sidecar.fold import fold
 from sidecar.policy import SLOWEST_CHECK, interval, judge, lapsed
-from sidecar.session import Session
+from sidecar.session import Report, Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,6 +53,16 @@ class Law(Protocol):
 
     def woken(self, session: Session) -> None:
         """What was known is folded: an act that a restart cut short can be taken up."""
+
+
+class _Standing(NamedTuple):
+    """What a session's family has to hear of, when it is different."""
+
+    running: bool
+    progress: float | None
+    parent: str | None
+    status: Report | None
+    over: bool
 
 
 class Fleet:
@@ -99,12 +109,11 @@ class Fleet:
 
     def fold(self, session: Session, signal: g.Signal) -> None:
         """The one writer, and then whoever is concerned: listeners, parent, children."""
-        before = (session.turn is not None, session.progress_at, session.parent, session.status)
-        gone = session.gone_at
+        before = _standing(session)
         changed = fold(session, signal)
         self._tell(session, changed, signal)
         if session.parent is not None or (session.agent, session.id) in self._family:
-            self._relate(session, signal, before, was_gone=gone is not None)
+            self._relate(session, signal, before)
         if session.closed is not None:
             session.closed, session.dormant = None, True
             self._due.pop((session.agent, session.id), None)
@@ -191,34 +200,29 @@ class Fleet:
             for listener in self.listeners:
                 listener(session, change)
 
-    def _relate(
-        self,
-        session: Session,
-        signal: g.Signal,
-        before: tuple[bool, float | None, str | None, object],
-        *,
-        was_gone: bool,
-    ) -> None:
+    def _relate(self, session: Session, signal: g.Signal, before: _Standing) -> None:
         """Families: a subagent's work is its parent's; a parent's word and end are its own."""
-        running, progress, parent_id, status = before
+        now = _standing(session)
         if session.parent is not None:
             parent = self._all.get((session.agent, session.parent))
-            runs = session.turn is not None and session.gone_at is None
-            moved = (runs, session.progress_at) != (running, progress) or parent_id is None
-            if parent_id is None:
+            if before.parent is None:
                 self._adopt(session)
-            if parent is not None and moved and session.progress_at is not None:
-                self.fold(parent, g.ChildMoved(signal.at, session.id, runs, session.progress_at))
-                self._due[parent.agent, parent.id] = min(
-                    self._due.get((parent.agent, parent.id), signal.at), signal.at
-                )
-        for child_id in self._family.get((session.agent, session.id), ()):
+            moved = (now.running, now.progress, now.parent) != (
+                before.running,
+                before.progress,
+                before.parent,
+            )
+            if parent is not None and moved and now.progress is not None:
+                self.fold(parent, g.ChildMoved(signal.at, session.id, now.running, now.progress))
+                key = (parent.agent, parent.id)
+                self._due[key] = min(self._due.get(key, signal.at), signal.at)
+        for child_id in tuple(self._family.get((session.agent, session.id), ())):
             child = self._all.get((session.agent, child_id))
             if child is None:
                 continue
-            if session.status is not status and session.status is not None:
+            if session.status is not before.status and session.status is not None:
                 self.fold(child, _inherited(session, signal.at))
-            if (session.gone_at is not None and not was_gone) or session.closed is not None:
+            if now.over and not before.over:
                 self.fold(child, g.ProcessGone(signal.at))
 
     def _adopt(self, session: Session) -> None:
@@ -236,6 +240,12 @@ class Fleet:
             return
         self.fold(parent, g.ChildStuck(said.at, session.id, said.reason))
         self._due[parent.agent, parent.id] = said.at
+
+
+def _standing(session: Session) -> _Standing:
+    running = session.turn is not None and session.gone_at is None
+    over = session.gone_at is not None or session.closed is not None
+    return _Standing(running, session.progress_at, session.parent, session.status, over)
 
 
 def _inherited(parent: Session, at: float) -> g.Status:

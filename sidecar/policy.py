@@ -258,10 +258,12 @@ def lapsed(s: Session, rules: Rules, now: float) -> bool:
 
     Registered, listed and process-held sessions never lapse; an open turn is kept for a day.
     """
-    if s.registered_at is not None or s.process is not None or s.child_running:
+    if s.registered_at is not None or s.process is not None:
         return False
     if s.closed_at is not None and (s.progress_at is None or s.progress_at <= s.closed_at):
         return True
+    if s.child_running:
+        return False
     if s.turn is not None:
         return s.silence(now) > KNOWN_BY_GROWTH
     since = max(x for x in (s.progress_at, s.idle_since, s.gone_at, s.first_seen) if x is not None)

@@ -194,8 +194,9 @@ class Session(Struct):
 
     @property
     def blind(self) -> bool:
-        """A source of turns and tools was lost: what runs now cannot be judged by silence."""
-        return any(r == "record" and not self.sources.get(n) for n, r in self.resolutions.items())
+        """What shows turns and tools was lost, or all that shows progress: silence proves nothing."""
+        lost = [r for name, r in self.resolutions.items() if not self.sources.get(name)]
+        return "record" in lost or bool(lost and len(lost) == len(self.resolutions))
 
     @property
     def had_turn(self) -> bool:

@@ -249,6 +249,20 @@ def test_the_idle_time_begins_anew_with_every_turn_however_long_the_session_live
     assert verdicts(session, 62 * MIN, REAPS) == [("idle", "reap")]
 
 
+@pytest.mark.parametrize("ours", [True, False], ids=["ended by us", "left by itself"])
+def test_a_session_is_idle_since_it_says_so_though_its_turn_was_left_at_its_last_progress(
+    *, ours: bool
+) -> None:
+    """Else the end of a turn that hung for long would have its session reaped with the same breath."""
+    hung = [up(), prompt(0), status(1, "busy"), status(45 * MIN, "idle")]
+    sent = [g.Intended(45 * MIN, "interrupt", "t1", "model", "because")] if ours else []
+    left = g.Acted(45 * MIN + 90, "report", "t1", "idle_in_turn", "reported", "idle_in_turn")
+    session = story(*hung[:3], *sent, hung[3], left)
+    assert session.phase == "idle"
+    assert verdicts(session, 75 * MIN - 1, REAPS) == []
+    assert verdicts(session, 75 * MIN, REAPS) == [("idle", "reap")]
+
+
 def test_a_session_that_we_reaped_with_its_turn_open_has_stalled_and_did_not_die() -> None:
     intent = g.Intended(100, "reap", "t1", "model", "because")
     session, changes = told(up(), g.Registered(0), prompt(0), intent, g.ProcessGone(101))

@@ -371,3 +371,13 @@ def test_more_sessions_at_once_than_are_remembered_are_no_error(monkeypatch: pyt
     world.fleet.observe("claude-code", old, 10 * HOUR)
     world.fleet.tick(10 * HOUR)
     assert world.shown() == []
+
+
+def test_a_parent_that_ends_ends_the_turns_of_its_subagents_once() -> None:
+    world = World()
+    world.see(2, up(0), g.Registered(0), prompt(0), end(2))
+    world.see(4, up(3), child(3), prompt(3, "a1"), session="a")
+    world.see(5, g.Unregistered(5))
+    assert world.get("a").phase == "gone"
+    world.see(6, g.Unregistered(6))
+    assert world.shown() == ["a"]

@@ -158,6 +158,17 @@ def test_a_refused_interrupt_leaves_the_turn_its_own_end() -> None:
         assert outcome(up(), prompt(1), sent(4), acted(5, refused), end(6)) == ("completed", 6)
 
 
+def test_so_is_one_that_a_reap_ended_dated_as_it_says() -> None:
+    reap = g.Intended(4, "reap", "t1", "model", "silence")
+    effective = acted(5, "effective", "model", "reap")
+    assert outcome(up(), prompt(1), reap, effective, end(6)) == ("stalled", 6)
+
+
+def test_an_act_that_had_not_begun_leaves_the_mark_of_another() -> None:
+    refused = g.Acted(5, "interrupt", "t1", "model", "superseded", "model", intended=False)
+    assert outcome(up(), prompt(1), sent(4), refused, end(6)) == ("stalled", 6)
+
+
 def test_an_interrupt_without_effect_still_ends_the_turn_if_it_comes_late() -> None:
     assert outcome(up(), prompt(1), sent(4), acted(34, "ineffective"), end(40, "interrupted")) == (
         "stalled",

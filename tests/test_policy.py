@@ -491,6 +491,13 @@ def test_how_soon_to_look_again(says: str, signals: list[g.Signal], now: float, 
     assert interval(session, RULES, now) == pytest.approx(seconds), says
 
 
+def test_of_several_bounds_the_nearest_is_waited_for() -> None:
+    rules = replace(RULES, turn=Limit(10 * MIN))
+    session = story(up(), prompt(0))
+    verdicts(session, 5 * MIN, rules)
+    assert interval(session, rules, 10 * MIN - 8) == 2.0
+
+
 def test_who_is_in_no_hurry_looks_no_sooner_than_it_has_to() -> None:
     session = story(up(), prompt(0))
     assert interval(session, RULES, 0, 300.0) == 300.0, "a quarter of the 20 min to the warning"

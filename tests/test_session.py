@@ -218,3 +218,10 @@ def test_nor_of_its_parts_what_is_not_said() -> None:
     assert (Report("busy", 1.0).waiting_for, Report("busy", 1.0).inherited) == (None, False)
     child = Child(running=True, progress=1.0)
     assert (child.stuck, child.stuck_at) == (None, 0.0)
+
+
+def test_all_streams_lost_is_blindness_though_a_status_still_answers() -> None:
+    lone = [up(0, "events", "delta"), up(0, "status", None), prompt(1), g.SourceLost(2, "events")]
+    assert story(*lone).blind
+    assert not story(up(), up(0, "host", "delta"), prompt(1), g.SourceLost(2, "host")).blind
+    assert not story(g.Registered(0)).blind

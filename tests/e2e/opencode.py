@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -21,6 +20,8 @@ from tests.e2e.process import Json, until
 from tests.e2e.sidecar import ROOT, Sidecar, merged
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.e2e.process import Piped
     from tests.e2e.sandbox import Sandbox
 

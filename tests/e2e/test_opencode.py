@@ -165,9 +165,10 @@ def test_two_directories_are_watched_and_looking_opens_neither(opencode: OpenCod
 
 
 def test_a_password_is_sent(sandbox: Sandbox) -> None:
-    opencode = OpenCode(sandbox, password="open: sesame")
+    word = "open: sesame"
+    opencode = OpenCode(sandbox, password=word)
     secret = sandbox.root / "password"
-    secret.write_text("open: sesame\n")
+    secret.write_text(f"{word}\n")
     with Beside(opencode, {"password_file": str(secret)}) as sidecar:
         session = opencode.session()
         opencode.prompt(session, "[[blackhole]]")

@@ -32,7 +32,7 @@ def hosted_terminal(claude: Claude) -> Terminal:
     screen = claude.sandbox.start_terminal(command, claude.env)
     screen.expect(INPUT_BOX)
     type_prompt(screen, "[[text hello]]")
-    until(lambda: claude.records(type="system", subtype="turn_duration"), "the first turn ends")
+    until(lambda: records(claude, type="system", subtype="turn_duration"), "the first turn ends")
     until(lambda: [s["status"] for s in hosts(claude)] == ["idle"], "the host sees an idle agent")
     return screen
 
@@ -53,11 +53,14 @@ def hosts(claude: Claude) -> list[Json]:
 def hang(claude: Claude, screen: Terminal, sidecar: Sidecar) -> str:
     """Ask what is never answered, and wait until agent and sidecar both know of it; returns the turn."""
     type_prompt(screen, "[[blackhole]]")
-    claude.until_open_request()
+    until(lambda: claude.sandbox.stats()["open"] == 1, "a request that the model holds")
     until(lambda: status(claude) == "busy", "the agent says that it is busy")
-    turn = until(lambda: [user["promptId"] for user in prompts(claude)], "the prompt")[-1]
+    until(
+        lambda: prompts(claude)[-1]["message"]["content"] == "[[blackhole]]", "the prompt in the transcript"
+    )
+    turn: str = prompts(claude)[-1]["promptId"]
     sidecar.expect("turn.start", turn=turn)
-    return str(turn)
+    return turn
 
 
 def answered(claude: Claude, screen: Terminal, sidecar: Sidecar) -> None:
@@ -71,8 +74,19 @@ def answered(claude: Claude, screen: Terminal, sidecar: Sidecar) -> None:
     sidecar.expect("turn.end", turn=prompts(claude)[-1]["promptId"], outcome="completed")
 
 
+def records(claude: Claude, **fields: object) -> list[Json]:
+    """The records with these fields; none while one is being written."""
+    try:
+        return claude.records(**fields)
+    except json.JSONDecodeError:
+        return []
+
+
 def prompts(claude: Claude) -> list[Json]:
-    return [user for user in claude.records(type="user") if "promptSource" in user]
+    """The questions in the transcript; there is one by the time that they are asked for."""
+    return until(
+        lambda: [user for user in records(claude, type="user") if "promptSource" in user], "a prompt"
+    )
 
 
 def test_an_esc_before_any_output_leaves_no_record_and_the_turn_is_abandoned(claude: Claude) -> None:

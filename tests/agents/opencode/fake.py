@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from sidecar import signals as g
 from sidecar.agents.opencode.adapter import OpenCode, Settings
 from sidecar.clock import LiveClock
 from sidecar.limits import Rules
@@ -19,11 +20,10 @@ from sidecar.replay import Replay
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from sidecar import signals as g
     from sidecar.session import Session
 
 Json = dict[str, Any]
-DIRECTORY = "/work/a"
+DIRECTORY = "/home/agent/a"
 
 
 class Asked(NamedTuple):
@@ -205,3 +205,19 @@ async def watching(server: Fake, **settings: Any) -> AsyncIterator[Watched]:
         yield watched
     finally:
         await watched.agent.close()
+
+
+async def begun(server: Fake, watched: Watched) -> None:
+    """The stream told of a turn."""
+    await watched.read(watched.events)
+    info = server.session()
+    server.tell("session.created", sessionID="ses_1", info=info)
+    user = {"id": "msg_1u", "role": "user", "time": {"created": stamp(0)}}
+    server.tell("message.updated", sessionID="ses_1", info=user)
+    server.busy("ses_1")
+    server.tell("session.status", sessionID="ses_1", status={"type": "busy"})
+    told = {"id": "msg_1a", "role": "assistant", "parentID": "msg_1u", "time": {"created": stamp(0)}}
+    server.tell("message.updated", sessionID="ses_1", info=told)
+    await watched.until(g.TurnStarted)
+    await asyncio.sleep(0)
+    await watched.look()

@@ -16,7 +16,7 @@ from sidecar.replay import Replay
 if TYPE_CHECKING:
     from sidecar.session import Session
 
-WORK = "/work/a"
+WORK = "/home/agent/a"
 DOES = (g.TurnStarted, g.Progress, g.ToolStarted, g.ToolEnded)
 
 

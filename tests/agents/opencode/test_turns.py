@@ -55,7 +55,7 @@ def test_a_prompt_makes_one() -> None:
 def test_every_stored_event_counts_once_on_the_stream_of_all_directories() -> None:
     s = Stream()
     info = session_info(created=0.0)
-    told = event("session.created", directory="/work/a", sessionID="ses_1", info=info)
+    told = event("session.created", directory="/home/agent/a", sessionID="ses_1", info=info)
     twin = told.replace(b'"type": "session.created"', b'"type": "sync", "syncEvent": {}')
     assert s.tell(told)
     assert s.tell(twin) == []
@@ -228,9 +228,11 @@ def test_an_archived_session_is_over_until_it_is_asked_again() -> None:
 
 
 def test_other_directories_are_left_out_where_some_are_named() -> None:
-    s = Stream(directories=("/work/a",))
-    elsewhere = session_info("ses_2") | {"directory": "/work/b"}
-    assert s.tell(event("session.created", directory="/work/b", sessionID="ses_2", info=elsewhere)) == []
+    s = Stream(directories=("/home/agent/a",))
+    elsewhere = session_info("ses_2") | {"directory": "/home/agent/b"}
+    assert (
+        s.tell(event("session.created", directory="/home/agent/b", sessionID="ses_2", info=elsewhere)) == []
+    )
     assert s.tell(event("session.created", sessionID="ses_2", info=elsewhere)) == []
     assert s.created() != []
 
