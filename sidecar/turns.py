@@ -61,7 +61,8 @@ def close_turn(s: Session, turn: Turn, at: float, outcome: Outcome, out: Out) ->
     leave(s, turn.ended_at, phase(s), out)
     s.ended_ids = [*s.ended_ids[1 - KEPT_IDS :], turn.id]
     s.turns[turn.outcome] += 1
-    s.idle_since = turn.ended_at
+    said = s.status.since if s.status is not None and s.status.word == "idle" else turn.ended_at
+    s.idle_since = max(turn.ended_at, said)
     out.append(c.TurnClosed(turn.ended_at, turn))
 
 

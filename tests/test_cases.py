@@ -249,16 +249,19 @@ def test_the_idle_time_begins_anew_with_every_turn_however_long_the_session_live
     assert verdicts(session, 62 * MIN, REAPS) == [("idle", "reap")]
 
 
-@pytest.mark.parametrize("ours", [True, False], ids=["ended by us", "left by itself"])
-def test_a_session_is_idle_since_it_says_so_though_its_turn_was_left_at_its_last_progress(
-    *, ours: bool
-) -> None:
-    """Else the end of a turn that hung for long would have its session reaped with the same breath."""
-    hung = [up(), prompt(0), status(1, "busy"), status(45 * MIN, "idle")]
-    sent = [g.Intended(45 * MIN, "interrupt", "t1", "model", "because")] if ours else []
+def test_a_session_is_idle_from_our_interrupt_on_and_not_from_the_last_progress_before_it() -> None:
+    hung = [up(), prompt(0), status(1, "busy"), g.Intended(45 * MIN, "interrupt", "t1", "model", "because")]
+    done = g.Acted(45 * MIN, "interrupt", "t1", "model", "effective", "model")
+    session = story(*hung, status(45 * MIN, "idle"), done)
+    assert verdicts(session, 75 * MIN - 1, REAPS) == []
+    assert verdicts(session, 75 * MIN, REAPS) == [("idle", "reap")]
+
+
+def test_a_session_whose_turn_was_left_is_idle_since_it_said_so() -> None:
+    """Its turn ends at its last progress; idle time from there would have it reaped with the same breath."""
     left = g.Acted(45 * MIN + 90, "report", "t1", "idle_in_turn", "reported", "idle_in_turn")
-    session = story(*hung[:3], *sent, hung[3], left)
-    assert session.phase == "idle"
+    session = story(up(), prompt(0), status(1, "busy"), status(45 * MIN, "idle"), left)
+    assert (session.phase, session.turns["abandoned"]) == ("idle", 1)
     assert verdicts(session, 75 * MIN - 1, REAPS) == []
     assert verdicts(session, 75 * MIN, REAPS) == [("idle", "reap")]
 

@@ -17,6 +17,7 @@ from sidecar.session import (
     Turn,
     Verdict,
     evidence,
+    waiting_for,
 )
 from tests.stories import block, delta, end, prompt, result, status, story, told, tool, up
 
@@ -116,6 +117,20 @@ def test_silence_counts_from_the_last_progress_and_before_any_from_first_sight()
     assert session.silence(25) == 15
     assert story(up(), prompt(3), block(7)).silence(10) == 3
     assert story(up(), prompt(3)).silence(1) == 0
+
+
+def test_a_turn_was_had_from_its_beginning() -> None:
+    assert not story(up(), g.Registered(0)).had_turn
+    assert story(up(), prompt(1)).had_turn
+    assert story(up(), prompt(1), end(2)).had_turn
+
+
+def test_only_a_status_that_waits_says_for_what() -> None:
+    assert waiting_for(story(status(1, "waiting", "question"))) == "question"
+    assert waiting_for(story(status(1, "busy", "question"))) is None
+    assert (
+        waiting_for(story(status(1, "waiting", "question"), g.WaitStarted(2, "permission"))) == "permission"
+    )
 
 
 def test_a_lost_transcript_is_blindness_though_the_host_still_streams() -> None:

@@ -215,6 +215,12 @@ def test_a_reap_interrupts_first_and_sends_sigterm_only_after_the_grace(start: S
     assert host.out.messages(subtype="error_during_execution")
 
 
+def test_an_agent_may_take_its_time_to_leave(start: Start) -> None:
+    host = start(command=["sh", "-c", "cat; sleep 0.5; exit 4"])
+    assert host.reap().status == 202
+    assert host.wait() == 4
+
+
 def test_a_reap_ends_what_ignores_everything_else_by_sigkill(start: Start) -> None:
     host = start("--grace", "0.2", command=[*FAKE, "--unkillable"])
     host.prompt("text one")
