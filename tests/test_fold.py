@@ -398,6 +398,13 @@ def test_idle_time_counts_from_the_idle_stamp_between_turns_and_never_backwards(
     assert story(up(), prompt(1), end(5), *running).idle_since == 5
 
 
+def test_a_turn_that_was_left_behind_leaves_the_session_its_idle_time() -> None:
+    left = acted(2490, "reported", "idle_in_turn", "report")
+    assert story(up(), prompt(0), tool(10), status(2400, "idle"), left).idle_since == 2400
+    assert story(status(0, "idle"), up(), prompt(1), end(9)).idle_since == 9, "nor less than from its end"
+    assert story(up(), prompt(1), status(20, "busy"), end(9)).idle_since == 9
+
+
 def test_facts_replace_what_is_known_and_none_leaves_it() -> None:
     session = story(g.Described(0, "p", "1", attended=True), g.Described(1))
     assert (session.parent, session.version, session.attended) == ("p", "1", True)

@@ -82,7 +82,9 @@ class Claude:
 
     def records(self, **fields: object) -> list[Json]:
         """Read the records of all sessions that carry these fields."""
-        lines = [line for path in self.transcripts() for line in path.read_text().splitlines()]
+        # A last line without its end is being written.
+        texts = [path.read_text().rpartition("\n")[0] for path in self.transcripts()]
+        lines = [line for text in texts for line in text.split("\n") if line]
         parsed: list[Json] = [json.loads(line) for line in lines]
         return [record for record in parsed if fields.items() <= record.items()]
 
