@@ -1,9 +1,8 @@
 """One trace per turn: the root when it ends, its parts as they end.
 
 Ids are derived, so parts can be exported before a root exists and a restart goes on with the same
-trace. A part's id is what it stands for: a tool's call id, else its kind, the number of tool calls
-before it, and its place among its like since: what only a status source sees shifts none of those
-that come after the next tool call.
+trace. A part's id is what it stands for: a tool's call id, else its kind and the moment it began,
+which no part that was sent before a restart shares.
 """
 
 from __future__ import annotations
@@ -49,7 +48,6 @@ class Open(Struct):
     """What an open turn needs until it is over."""
 
     turn: str
-    made: dict[tuple[str, int], int] = field(default_factory=dict)
     spent: dict[str, int] = field(default_factory=dict)
     """Tokens since the last `chat` span."""
     stall: Stall | None = None
@@ -116,9 +114,7 @@ class Spans:
             opened.spent = {}
         elif x.phase == "waiting":
             extra = {n.WAITING_FOR: waits_for(x.waiting_for)}
-        place = (x.phase, x.turn.tool_calls)
-        opened.made[place] = opened.made.get(place, 0) + 1
-        part = (x.phase, str(x.turn.tool_calls), str(opened.made[place]))
+        part = (x.phase, self._stamp(x.since))
         self._child(session, x.turn, part, Part(name, x.since, x.at, extra, client=kind == "client"))
 
     def _tool_closed(self, session: Session, x: c.ToolClosed) -> None:
@@ -183,10 +179,12 @@ class Spans:
         extra: Attributes = {n.BOUND: stall.bound, n.TRIPPED: stall.tripped, n.ENDED_BY: by}
         extra |= {n.REASON: stall.reason, n.SILENT_FOR: round(end - stall.since, 3)}
         error = by if by in FAILED else None
-        place = ("stall", turn.tool_calls)
-        opened.made[place] = opened.made.get(place, 0) + 1
-        part = ("stall", str(turn.tool_calls), str(opened.made[place]))
+        part = ("stall", self._stamp(stall.since))
         self._child(session, turn, part, Part(n.STALL, stall.since, end, extra, error=error))
+
+    def _stamp(self, at: float) -> str:
+        """When a part began, in microseconds: nothing that was sent before a restart has that id too."""
+        return str(round(self._watched.clock.wall(at) * 1e6))
 
     def _child(self, session: Session, turn: Turn, part: tuple[str, ...], made: Part) -> None:
         self._send(child(self._watched, session, turn, part, made))
