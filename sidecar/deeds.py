@@ -43,12 +43,7 @@ def intended(s: Session, x: g.Intended, out: Out) -> None:
 
 def acted(s: Session, x: g.Acted, out: Out) -> None:
     """What became of it. An effective interrupt ended the turn, whether or not a record says so."""
-    for verdict in reversed(s.verdicts):
-        if (verdict.turn, verdict.bound, verdict.key) == (x.turn, x.bound, x.key):
-            verdict.outcome = x.outcome
-            if x.outcome == "superseded" and s.progress_at != verdict.progress_at:
-                _release(s, verdict)
-            break
+    _answered(s, x)
     turn = s.turn if s.turn is not None and s.turn.id == x.turn else None
     out.append(c.ActEnded(x.at, x.action, x.outcome, x.bound, turn or s.last))
     if turn is None:
@@ -65,10 +60,26 @@ def acted(s: Session, x: g.Acted, out: Out) -> None:
         close_turn(s, turn, last_progress(s, turn), "abandoned", out)
 
 
+def _answered(s: Session, x: g.Acted) -> None:
+    for verdict in reversed(s.verdicts):
+        if (verdict.turn, verdict.bound, verdict.key) == (x.turn, x.bound, x.key):
+            verdict.outcome = x.outcome
+            if x.outcome == "superseded" and s.progress_at != verdict.progress_at:
+                _release(s, verdict)
+            elif x.outcome == "superseded" and not x.intended:
+                _unspend(s, verdict)
+            return
+
+
 def _release(s: Session, verdict: Verdict) -> None:
     """The turn moved while it was looked at again: if it hangs once more, that is another verdict."""
     s.judged.discard(verdict.key)
     s.warned.discard(verdict.key)
+    _unspend(s, verdict)
+
+
+def _unspend(s: Session, verdict: Verdict) -> None:
+    """Nothing was sent, so the turn's one interrupt is still there for another bound."""
     if verdict.action == "interrupt" and not (s.turn is not None and s.turn.ending):
         s.interrupted = False
 
@@ -78,8 +89,8 @@ def closed(s: Session, x: g.Closed, out: Out) -> None:
     settle(s, out)
     if s.turn is not None:
         close_turn(s, s.turn, last_progress(s, s.turn), "abandoned", out)
-    leave(s, x.at, "closed", out)
-    s.closed, s.closed_at = x.why, x.at
     s.registered_at = s.process = s.status = s.wait = s.rss = s.cpu = None
     s.background = 0
+    leave(s, x.at, "closed", out)
+    s.closed, s.closed_at = x.why, x.at
     out.append(c.SessionClosed(x.at, x.why))

@@ -121,11 +121,11 @@ class Fleet:
     def tick(self, now: float) -> float:
         """Settle, judge and drop what is due; returns when the next session is."""
         for key in [key for key, due in self._due.items() if due <= now]:
-            session = self._all[key]
-            if session.end is not None:
+            session = self._all.get(key)
+            if session is not None and session.end is not None:
                 self.fold(session, g.Ticked(now))
-            if session.dormant:
-                del self._due[key]
+            if session is None or session.dormant:
+                self._due.pop(key, None)  # an end of its family may have ended it in this very tick
             elif lapsed(session, self._law.rules(session), now):
                 self.fold(session, g.Closed(now, "silent"))
             else:
@@ -220,7 +220,7 @@ class Fleet:
             child = self._all.get((session.agent, child_id))
             if child is None:
                 continue
-            if session.status is not before.status and session.status is not None:
+            if session.status is not before.status:
                 self.fold(child, _inherited(session, signal.at))
             if now.over and not before.over:
                 self.fold(child, g.ProcessGone(signal.at))

@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sidecar import changes as c
 from sidecar import deeds
 from sidecar import signals as g
-from sidecar.session import (
-    Child,
-    End,
-    Limit,
-    Process,
-    Report,
-    Retry,
-    Session,
-    Tool,
-    Wait,
-)
+from sidecar.session import KEPT_LATE, Child, End, Limit, Process, Report, Retry, Session, Tool, Wait
 from sidecar.turns import Out, close_turn, last_progress, move, open_turn, progress, settle
 
 if TYPE_CHECKING:
@@ -50,11 +40,14 @@ def _described(s: Session, x: g.Described, _: Out) -> None:
 
 def _source_up(s: Session, x: g.SourceUp, out: Out) -> None:
     lost = s.sources.get(x.source) is False
+    saw_nothing = s.blind or not any(s.sources.values())
+    finer = x.resolution == "delta" and not s.sources.get(x.source)
     s.sources[x.source] = True
     if x.resolution is not None:
         s.resolutions[x.source] = x.resolution
+    if finer or (lost and saw_nothing):
+        s.floor = max(s.floor, x.at)  # what it would have shown before now was not seen
     if lost:
-        s.floor = max(s.floor, x.at)
         out.append(c.SourceChanged(x.at, x.source, up=True))
 
 
@@ -77,6 +70,7 @@ def _unregistered(s: Session, x: g.Unregistered, out: Out) -> None:
 
 def _process_seen(s: Session, x: g.ProcessSeen, _: Out) -> None:
     s.process = Process(x.pid, x.started)
+    s.gone_at = None if s.turn is None else s.gone_at
 
 
 def _process_gone(s: Session, x: g.ProcessGone, out: Out) -> None:
@@ -109,15 +103,15 @@ def _status(s: Session, x: g.Status, out: Out) -> None:
     if x.inherited and s.status is not None and not s.status.inherited:
         return
     old = s.status
-    if s.turn is None and x.word == "busy" and old is not None and old.word == "idle":
-        s.judged.clear()  # where no turn is visible, a busy period stands for one
+    if s.turn is None and x.word in ("busy", "waiting") and old is not None and old.word == "idle":
+        s.judged.clear()  # where no turn is visible, what follows an idle time stands for one
         s.warned.clear()
         s.interrupted = False
     s.status = None if x.word is None else Report(x.word, x.since, x.waiting_for, x.inherited)
-    if x.word == "idle" and s.turn is None:
-        _idle_from(s, x.since)
     if (old and (old.word, old.waiting_for)) == (x.word and (x.word, x.waiting_for)):
         return
+    if x.word == "idle" and s.turn is None:
+        _idle_from(s, x.since)
     if old is not None and old.word == "waiting":
         s.floor = max(s.floor, x.at)
     out.append(c.StatusChanged(x.at, x.word, x.waiting_for))
@@ -201,13 +195,18 @@ def _compaction_ended(s: Session, x: g.CompactionEnded, _: Out) -> None:
 
 def _retrying(s: Session, x: g.Retrying, out: Out) -> None:
     s.retry = Retry(x.at, x.due)
-    if x.due is not None and x.due - x.at > FAR_RETRY and s.limit is None:
-        s.limit = Limit(x.at, x.due)
+    if x.due is not None and x.due - x.at > FAR_RETRY:
+        told = x.due if s.limit is None or s.limit.until is None else max(x.due, s.limit.until)
+        _limited(s, g.Limited(x.at, told), out)
     out.append(c.RetrySeen(x.at, x.cause))
 
 
 def _limited(s: Session, x: g.Limited, _: Out) -> None:
-    s.limit = Limit(x.at, x.until)
+    told_again = s.limit is not None and s.limit.until is None and x.until is None
+    if not told_again:
+        s.limit = Limit(x.at, x.until)
+    s.judged.discard("limited")
+    s.warned.discard("limited")
 
 
 def _presence(_: Session, __: g.Presence, ___: Out) -> None:
@@ -258,7 +257,7 @@ def _catching_up(s: Session, x: g.CatchingUp, _: Out) -> None:
 
 
 def _late(s: Session, x: g.Late, _: Out) -> None:
-    s.late.append((x.at, x.by))
+    s.late = [*s.late[1 - KEPT_LATE :], (x.at, x.by)]
 
 
 _FOLD: Final[dict[type[g.Signal], Callable[[Session, Any, Out], None]]] = {

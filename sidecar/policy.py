@@ -8,6 +8,7 @@ clock. A missed stall costs an hour, a killed healthy turn costs a user: when in
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -90,11 +91,13 @@ def _limited(s: Session, rules: Rules) -> Iterator[Bound]:
     lasts = rules.limited.limit
     if s.limit.until is not None:
         lasts = max(0.0, s.limit.until - s.limit.since) + LIMIT_SLACK
-    bound = Limit(lasts, rules.limited.action, lasts)
+    bound = Limit(lasts, rules.limited.action, inf)  # its end is announced: nothing to warn of
     yield from _make(s, "limited", bound, s.limit.since, "the usage limit", rules=rules)
 
 
 def _waiting(s: Session, rules: Rules) -> Iterator[Bound]:
+    if s.wait is not None and s.blind:
+        return  # the answer would be in what was lost
     since, waits = (s.wait.since, s.wait.waiting_for) if s.wait else (s.first_seen, None)
     if s.wait is None and s.status is not None:
         since, waits = s.status.since, s.status.waiting_for
@@ -103,6 +106,8 @@ def _waiting(s: Session, rules: Rules) -> Iterator[Bound]:
 
 
 def _compacting(s: Session, rules: Rules) -> Iterator[Bound]:
+    if s.blind:
+        return
     since = s.compacting_since if s.compacting_since is not None else s.first_seen
     yield from _make(s, "compacting", rules.compacting, since, "compacting", rules=rules)
 

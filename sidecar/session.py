@@ -33,6 +33,9 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
+KEPT_LATE = 256
+"""Latenesses of the observer remembered; a machine that sleeps each night fills it in months."""
+
 KEPT_VERDICTS = 50
 """Verdicts kept for the session object; older ones live in the log and the journal."""
 
@@ -168,7 +171,7 @@ class Session(Struct):
     behind: bool = False
     """Records lie there unread, so what was read so far is not the present."""
     late: list[tuple[float, float]] = field(default_factory=list)
-    """When the observer was late and by how much, since the last progress."""
+    """When the observer was late and by how much; a bound counts what came after it began."""
     phase: Phase = "idle"
     phase_since: float = 0.0
     phase_turn: Turn | None = None

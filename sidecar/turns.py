@@ -48,6 +48,9 @@ def open_turn(s: Session, turn: str, started: float, out: Out) -> None:
     s.judged.clear()
     s.warned.clear()
     s.interrupted = False
+    s.wait = s.compacting_since = None
+    for child in s.children.values():
+        child.stuck = None
     out.append(c.TurnOpened(started, s.turn))
 
 
@@ -80,10 +83,13 @@ def progress(s: Session, at: float, turn: str | None, out: Out) -> None:
     if since is not None and s.phase_turn is not None and at - since >= GAP:
         out.append(c.GapClosed(at, s.phase, at - since, since, s.phase_turn))
     s.progress_at = at if since is None else max(since, at)
-    s.end = s.gone_at = s.retry = None
+    s.end = s.retry = None
+    if s.gone_at is not None and at > s.gone_at:
+        s.gone_at = None
+    if s.compacting_since is not None and at > s.compacting_since:
+        s.compacting_since = None
     if s.limit is not None:
         s.limit, s.floor = None, max(s.floor, at)
-    s.late = [(when, by) for when, by in s.late if when > at]
     if s.turn is not None and s.turn.ending == "spent":
         s.turn.ending = ""
     _recover(s, at, out)
