@@ -41,12 +41,11 @@ def _described(s: Session, x: g.Described, _: Out) -> None:
 def _source_up(s: Session, x: g.SourceUp, out: Out) -> None:
     lost = s.sources.get(x.source) is False
     saw_nothing = s.blind or not any(s.sources.values())
-    finer = x.resolution == "delta" and not s.sources.get(x.source)
     s.sources[x.source] = True
     if x.resolution is not None:
         s.resolutions[x.source] = x.resolution
-    if finer or (lost and saw_nothing):
-        s.floor = max(s.floor, x.at)  # what it would have shown before now was not seen
+    if lost and saw_nothing:
+        s.floor = max(s.floor, x.at)  # what happened while nobody saw it may have been work
     if lost:
         out.append(c.SourceChanged(x.at, x.source, up=True))
 

@@ -191,7 +191,8 @@ def test_without_a_host_an_idle_session_is_reaped_by_a_signal(claude: Claude) ->
 
 def test_a_one_shot_that_finished_is_completed_and_never_died(claude: Claude) -> None:
     with Sidecar(claude) as sidecar:
-        status, _ = claude.run("-p", "[[text hello]]")
+        # Long enough to be seen in the registry: what came and went between two looks lapses later.
+        status, _ = claude.run("-p", "[[slow 4]]")
         assert status == 0
         sidecar.expect("turn.end", outcome="completed")
         sidecar.expect("session.close")
