@@ -1,6 +1,7 @@
 """A stand-in for a terminal agent: an input box, Esc, and a registration, and a transcript if asked for.
 
-A line typed is a prompt: `hole` says nothing, `talk` leaves a record in the transcript and then says nothing.
+A line typed is a prompt: `hole` says nothing, `talk` leaves a record in the transcript and then says nothing,
+`deaf` is a hole that does not mind Esc.
 Esc ends the turn; if it left no record, the prompt comes back into the box, one line for each `/` in it.
 Every key is written to the file given.
 """
@@ -74,6 +75,7 @@ class Tui:
     def escape(self) -> None:
         if not self.prompt:
             self.draw("Rewind")
+        if self.prompt in ("", "deaf"):
             return
         if self.prompt == "talk":
             self.record("user")

@@ -115,6 +115,25 @@ def test_a_line_is_told_of_once_and_before_anything_can_come_in_between(narrow: 
     assert told == [b"theirs\n"]
 
 
+def test_a_line_that_does_not_fit_at_once_is_told_of_once(
+    narrow: Narrow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[bytes] = []
+    attempts: list[int] = []
+    write = narrow.inlet._write
+
+    def attempt(data: memoryview) -> int:
+        attempts.append(write(data))
+        return attempts[-1]
+
+    monkeypatch.setattr(narrow.inlet, "_write", attempt)
+    narrow.inlet.relay(b"x" * PAGE, ignore)
+    narrow.aside(threading.Thread(target=narrow.inlet.relay, args=(b"more", told.append)))
+    until(lambda: attempts.count(0) > 1, "the agent does not read")
+    assert narrow.read(PAGE + 4) == b"x" * PAGE + b"more"
+    assert told == [b"more"]
+
+
 def test_an_input_is_closed_only_if_it_may_be(narrow: Narrow) -> None:
     assert not narrow.inlet.close(lambda: False)
     narrow.relay(b"still open\n")

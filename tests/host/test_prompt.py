@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,6 +36,16 @@ def test_follow_ups_are_asked_one_after_the_other(start: Start, home: Path) -> N
     host = start("--prompt", "text one", "--follow-up", f"@{home}/second", "--follow-up", "text three")
     assert host.wait() == 0
     assert host.out.rest() == b"one\ntwo\nlines\nthree\n"
+
+
+def test_a_follow_up_is_not_asked_before_its_turn(start: Start, home: Path) -> None:
+    record = home / "record"
+    host = start("--prompt", "hole", "--follow-up", "text two", command=[*FAKE, "--record", str(record)])
+    turn = host.expect(id=KNOWN, status="busy")["turn"]
+    host.interrupt(turn=turn)
+    assert host.wait() == 0
+    kinds = [json.loads(line)["type"] for line in record.read_text().splitlines()]
+    assert kinds == ["user", "control_request", "user"]
 
 
 def test_a_text_that_begins_with_an_at_sign_is_written_with_two(start: Start, home: Path) -> None:

@@ -111,8 +111,15 @@ def test_esc_is_pressed_once_a_turn_and_never_while_idle(start_terminal: Start, 
     assert b"Rewind" not in host.out.data
 
 
-def test_a_reap_of_an_idle_terminal_is_a_sigterm(start_terminal: Start, keys: Path) -> None:
+def test_esc_is_not_pressed_again_where_it_did_not_help(start_terminal: Start, keys: Path) -> None:
     host = start_terminal(command=[*TUI, str(keys)])
+    turn = asked(host, "deaf")
+    assert [host.interrupt(turn=turn).status for _ in range(2)] == [202, 202]
+    assert keys.read_bytes() == b"deaf\r\x1b"
+
+
+def test_a_reap_of_an_idle_terminal_is_a_sigterm(start_terminal: Start, keys: Path) -> None:
+    host = start_terminal("--grace", "60", command=[*TUI, str(keys)])
     host.expect(status="idle", id="5e551077-0000")
     assert host.reap(reason="idle for 30m").status == 202
     assert host.wait() == 143

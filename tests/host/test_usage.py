@@ -26,7 +26,7 @@ OK = ["--listen", "unix:{home}/control.sock"]
         ([*OK, "--"], "command after `--`"),
         (["--", "true"], "--listen"),
         ([*OK, "true"], "true"),
-        ([*OK, "--list", "x", "--", "true"], "--list"),
+        ([*OK, "--list", "x", "--", "true"], "unrecognized arguments: --list"),
         ([*OK, "--mode", "acp", "--", "true"], "acp is not supported yet"),
         ([*OK, "--mode", "tty", "--", "true"], "stream-json, pty, plain"),
         ([*OK, "--share-group", "0", "--", "true"], "--share-group is not supported yet"),
