@@ -856,6 +856,12 @@ DELTA = re.compile(
     rb'"delta"\s*:\s*\{\s*"type"\s*:\s*"(?:text|thinking|input_json)_delta"\s*,'
     rb'\s*"\w+"\s*:\s*"([^"\\]*(?:\\.[^"\\]*)*)"'
 )
+# Nearly every line is one of these, so they are read at a stroke.
+USUAL_DELTA = re.compile(
+    rb'\{"type":"stream_event","event":\{"type":"content_block_delta","index":\d+,'
+    rb'"delta":\{"type":"(?:text|thinking|input_json)_delta","\w+":"([^"\\]*(?:\\.[^"\\]*)*)"\}\},'
+    rb'(?:"session_id":"[^"\\]*",)?"parent_tool_use_id":null'
+)
 DELTA_TEXTS = ("text", "thinking", "partial_json")
 PARENT = re.compile(rb'"parent_tool_use_id"\s*:\s*"([^"]*)"')
 
@@ -876,6 +882,9 @@ class Novelty:
 
     def grows(self, line: bytes) -> bool:
         """Whether a stream event carries text that has not been there before."""
+        usual = USUAL_DELTA.match(line)
+        if usual:
+            return self._extend(self._streams.setdefault(b"", [0, 0, 1]), len(usual.group(1)))
         match = EVENT.search(line)
         kind = match.group(1) if match else b""
         if kind == b"content_block_delta":
@@ -893,7 +902,7 @@ class Novelty:
         return length > before
 
     def _stream(self, line: bytes) -> list[int]:
-        match = None if b'"parent_tool_use_id":null' in line else PARENT.search(line)
+        match = PARENT.search(line)
         name = match.group(1) if match else b""
         if name not in self._streams and len(self._streams) >= 1000:  # noqa: PLR2004 - a bound, not a meaning
             self._streams.clear()

@@ -54,6 +54,16 @@ def user(text: str) -> Json:
     return {"type": "user", "message": {"role": "user", "content": text}}
 
 
+@contextmanager
+def running(command: Sequence[str], **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process that does not outlive a test, not even one that fails."""
+    with subprocess.Popen(command, **streams) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 class Answer(NamedTuple):
     status: int
     body: Json

@@ -296,7 +296,7 @@ def test_a_reader_that_has_gone_makes_room_for_another(start: Start) -> None:
         with host.events() as events:
             return next(events, None) is not None
 
-    until(served, "a place is free")
+    until(served, "a place is free", 5)  # sooner than a heartbeat would find out
 
 
 def test_a_socket_for_the_same_user_has_mode_0600_and_is_gone_afterwards(start: Start) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ STATE = b'{"type":"system","subtype":"session_state_changed","state":"idle"}\n'
 # Streams of short and long lines, some of which look like ours, with and without a last line's end.
 pieces = st.one_of(
     st.binary(max_size=40),
+    st.just(STATE[:-2] + b',"x":"' + b"x" * 70_000),
     st.sampled_from(
         [b"\n", STATE, STATE.replace(b'":"', b'": "'), STATE[:30], b'{"type":"sys', b"x" * 70_000]
     ),
@@ -33,7 +34,7 @@ streams = st.lists(pieces, max_size=30).map(b"".join)
 
 def cut(stream: bytes, places: list[int]) -> list[bytes]:
     marks = [0, *sorted(place % (len(stream) + 1) for place in places), len(stream)]
-    return [stream[start:end] for start, end in pairwise(marks)]
+    return [stream[start:end] for start, end in itertools.pairwise(marks)]
 
 
 def strain(sieve: Sieve, chunks: list[bytes]) -> bytes:
@@ -174,14 +175,43 @@ def test_the_kind_of_a_message_is_its_own_type_wherever_it_stands(line: bytes, k
     assert kind_of(line) == kind
 
 
+def streamed(parent: str | None = None, **event: object) -> bytes:
+    message = {"type": "stream_event", "event": event, "session_id": "s", "parent_tool_use_id": parent}
+    return json.dumps(message, separators=next(SPACINGS)).encode()
+
+
+SPACINGS = itertools.cycle([(",", ":"), (", ", ": ")])  # the agent writes none, another may
+
+
 def delta(text: str, parent: str | None = None, key: str = "text") -> bytes:
     kind = {"partial_json": "input_json"}.get(key, key)
-    event = {"type": "content_block_delta", "index": 0, "delta": {"type": f"{kind}_delta", key: text}}
-    return json.dumps({"type": "stream_event", "event": event, "parent_tool_use_id": parent}).encode()
+    delta = {"type": f"{kind}_delta", key: text}
+    return streamed(parent, type="content_block_delta", index=0, delta=delta)
 
 
 def event(kind: str) -> bytes:
-    return json.dumps({"type": "stream_event", "event": {"type": kind}, "parent_tool_use_id": None}).encode()
+    return streamed(type=kind)
+
+
+texts = st.lists(st.text(max_size=8), min_size=1, max_size=8)
+
+
+@given(texts, texts, st.integers(min_value=0, max_value=8))
+def test_text_is_new_from_where_the_last_attempt_ended_however_it_is_cut_and_spelled(
+    before: list[str], after: list[str], kept: int
+) -> None:
+    novelty = Novelty()
+    novelty.grows(event("message_start"))
+    said = 0
+    for text in before[:kept]:
+        assert novelty.grows(delta(text)) == bool(text)
+        said += len(json.dumps(text)) - 2
+    novelty.grows(event("message_start"))
+    again = 0
+    for text in after:
+        again += len(json.dumps(text)) - 2
+        assert novelty.grows(delta(text)) == (again > said)
+        said = max(said, again)
 
 
 def test_only_text_that_has_not_been_there_is_new() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.host.driver import FAKE, HOST, PATIENCE, PYTHON, Pipe, alive, until
+from tests.host.driver import FAKE, HOST, PATIENCE, PYTHON, Api, Pipe, alive, readable, running, until
 
 if TYPE_CHECKING:
     from tests.host.conftest import Start
@@ -53,6 +53,15 @@ def test_a_termination_in_mid_turn_is_no_success_and_an_idle_one_is_the_agents_o
         assert host.wait() == status
 
 
+def test_an_agent_ended_by_a_signal_of_ours_is_no_success_whatever_it_says(start: Start) -> None:
+    host = start(
+        "--mode", "plain", command=["sh", "-c", "trap 'exit 0' INT; echo half; while :; do sleep 0.05; done"]
+    )
+    host.out.text(b"half")
+    host.process.send_signal(signal.SIGINT)
+    assert host.wait() == 75
+
+
 def test_a_sigint_that_the_terminal_sent_is_not_passed_on_a_second_time(home: Path) -> None:
     counting = (
         "import os,select,signal\ngot = []\nsignal.signal(signal.SIGINT, lambda *_: got.append(1))\n"
@@ -61,7 +70,7 @@ def test_a_sigint_that_the_terminal_sent_is_not_passed_on_a_second_time(home: Pa
     )
     master, slave = os.openpty()
     line = [PYTHON, str(HOST), "--listen", f"unix:{home}/control.sock", "--", sys.executable, "-c", counting]
-    with subprocess.Popen(["setsid", "--ctty", *line], stdin=slave, stdout=slave, stderr=slave) as process:
+    with running(["setsid", "--ctty", *line], stdin=slave, stdout=slave, stderr=slave) as process:
         screen = Pipe(os.dup(master))
         screen.text(b"ready")
         os.write(master, b"\x03")
@@ -108,10 +117,9 @@ def test_a_reap_ends_the_agent_first_and_then_what_it_left(start: Start, home: P
 
 
 def test_processes_that_are_not_the_agents_are_left_alone(start: Start) -> None:
-    with subprocess.Popen(["sleep", "60"]) as bystander:
+    with running(["sleep", "60"]) as bystander:
         assert start(command=["true"]).wait() == 0
         assert bystander.poll() is None
-        bystander.kill()
 
 
 def test_the_agent_goes_with_a_host_that_is_killed(start: Start) -> None:
@@ -128,13 +136,13 @@ def test_as_pid_1_it_buries_ends_and_tells_the_status(home: Path) -> None:
     agent = leaving(home / "pid", LEFT_BEHIND)
     line = [PYTHON, str(HOST), "--listen", f"unix:{home}/control.sock", "--", *agent[:3], *agent[3:]]
     isolated = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", *line]
-    with subprocess.Popen(isolated, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with running(isolated, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         until((home / "pid").exists, "the orphan is there")
         assert process.stdin
         process.stdin.close()
         assert process.wait(PATIENCE) == 0
     stopping = [*isolated[: -len(agent)], *FAKE]
-    with subprocess.Popen(stopping, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with running(stopping, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         host = until(lambda: children_of(process.pid), "the host")[0]
         until(lambda: children_of(host), "the agent")
         until((home / "control.sock").exists, "the host listens")
@@ -146,22 +154,26 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_output_after_the_agents_end_is_not_lost(start: Start) -> None:
-    host = start(command=["sh", "-c", "head -c 3000000 /dev/zero"])
-    assert host.wait() == 0
-    assert len(host.out.rest()) == 3_000_000
+def test_output_that_the_client_has_not_read_at_the_agents_end_is_not_lost(home: Path) -> None:
+    agent = ["sh", "-c", f"echo $$ > {home}/pid; exec head -c 150000 /dev/zero"]
+    line = [PYTHON, str(HOST), "--listen", f"unix:{home}/control.sock", "--", *agent]
+    with running(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        pid = pid_in(home / "pid")
+        until(lambda: not alive(pid), "the agent's end")
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        assert process.stdout
+        assert len(process.stdout.read()) == 150_000
+        assert process.wait(PATIENCE) == 0
 
 
 def test_an_output_that_somebody_else_holds_open_does_not_hold_up_the_end(start: Start, home: Path) -> None:
     fifo = home / "fifo"
     os.mkfifo(fifo)
-    with subprocess.Popen(
-        ["sh", "-c", f"read pid < {fifo}; exec 3>/proc/$pid/fd/1; echo open > {fifo}; sleep 60"]
-    ) as other:
+    with running(["sh", "-c", f"read pid < {fifo}; exec 3>/proc/$pid/fd/1; echo open > {fifo}; sleep 60"]):
         host = start(command=["sh", "-c", f"echo $$ > {fifo}; read _ < {fifo}; echo last words"])
         assert host.wait() == 0
         assert host.out.rest() == b"last words\n"
-        other.kill()
 
 
 def test_the_agent_has_the_signals_and_files_it_would_have_had_without_the_host(start: Start) -> None:
@@ -174,6 +186,20 @@ def test_a_closed_stdin_stays_an_end_of_input(home: Path) -> None:
     line = f"exec {PYTHON} {HOST} --listen unix:{home}/control.sock -- sh -c 'cat; echo done' <&-"
     done = subprocess.run(["sh", "-c", line], capture_output=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"done\n", b"")
+
+
+def test_a_closed_stream_is_not_mistaken_for_something_else(home: Path) -> None:
+    line = f"exec {PYTHON} {HOST} --listen unix:{home}/control.sock -- sh -c 'cat > {home}/heard' >&- 2>&-"
+    api = Api(home / "control.sock")
+    with running(["sh", "-c", line], stdin=subprocess.PIPE) as process, api.connect() as silent:
+        until(lambda: api.interrupt(reason="why").status == 202, "an act with a reason")
+        assert not readable(silent, 0)
+        process.communicate(b"hello\n", PATIENCE)
+        assert process.returncode == 0
+    heard = (home / "heard").read_bytes()
+    assert heard.count(b"\n") == 2
+    assert heard.endswith(b"hello\n")
+    assert b"why" not in heard
 
 
 @pytest.mark.parametrize(("command", "status"), [("no-such-agent", 127), ("/etc/passwd", 126)])

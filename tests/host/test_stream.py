@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.host.driver import FAKE, HOST, PATIENCE, PYTHON, until, user
+from tests.host.driver import FAKE, HOST, PATIENCE, PYTHON, running, until, user
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ def test_a_client_that_does_not_read_blocks_nobody_else(home: Path, start: Start
     other = start("--listen", f"unix:{home}/unused.sock", command=["cat"])
     other.socket = f"{home}/second.sock"
     command = [PYTHON, str(HOST), "--listen", f"unix:{other.socket}", "--", *FAKE]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=its_out) as process:
+    with running(command, stdin=subprocess.PIPE, stdout=its_out) as process:
         os.close(its_out)
         assert process.stdin
         process.stdin.write(json.dumps(user("flood 20000")).encode() + b"\n")
@@ -102,9 +102,7 @@ def test_a_client_that_is_gone_is_seen_by_the_agent(home: Path) -> None:
         unread, its_out = os.pipe()
         listen = f"unix:{home}/control.sock"
         command = [PYTHON, str(HOST), "--listen", listen, "--", sys.executable, "-c", agent]
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=its_out, stderr=subprocess.DEVNULL
-        ) as process:
+        with running(command, stdin=subprocess.PIPE, stdout=its_out, stderr=subprocess.DEVNULL) as process:
             os.close(its_out)
             os.read(unread, 10)
             os.close(unread)
@@ -272,8 +270,8 @@ def test_80_mb_pass_in_a_moment_and_in_little_memory(home: Path) -> None:
     begun = time.monotonic()
     pipe = subprocess.PIPE
     with (
-        subprocess.Popen([sys.executable, "-c", feed], stdout=pipe) as client,
-        subprocess.Popen(line, stdin=client.stdout, stdout=pipe, stderr=pipe) as host,
+        running([sys.executable, "-c", feed], stdout=pipe) as client,
+        running(line, stdin=client.stdout, stdout=pipe, stderr=pipe) as host,
     ):
         assert host.stdout
         assert host.stderr
