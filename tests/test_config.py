@@ -221,7 +221,7 @@ def test_a_preset_lies_below_what_the_entry_says() -> None:
 
 def test_what_a_preset_says_of_attendance_can_be_overruled() -> None:
     entry = "{kind: claude-code, preset: claude-remote-control"
-    agents = read(f"agents: [{entry}}}, {entry}, name: mine, attended: true}}]").agents
+    agents = read(f"agents: [{entry}}}, {entry}, name: mine, config_dir: /b, attended: true}}]").agents
     assert agents is not None
     assert [agent.attended for agent in agents] == [False, True]
 
@@ -234,9 +234,9 @@ def test_a_control_of_another_kind_replaces_that_of_the_preset() -> None:
             control_kinds={"host": Host, "signal": Signals},
         )
     }
-    text = "agents: [{kind: x, preset: p, name: a}, {kind: x, preset: p, name: b, control: {kind: signal}},"
-    text += "{kind: x, preset: p, name: c, control: off},"
-    text += "{kind: x, preset: p, name: d, control: {kind: host, url: 'unix:/d'}}]"
+    text = "agents: [{kind: x, preset: p, name: a}, {kind: x, preset: p, name: b, config_dir: /b, control: {kind: signal}},"
+    text += "{kind: x, preset: p, name: c, config_dir: /c, control: off},"
+    text += "{kind: x, preset: p, name: d, config_dir: /d, control: {kind: host, url: 'unix:/d'}}]"
     agents = load(text, HOME, kinds).agents
     assert agents is not None
     assert [agent.control for agent in agents] == [

@@ -259,6 +259,10 @@ SENTENCES = [
         "agents.1.name: 'claude-code' is the name of agents.0 already; give each its own",
     ),
     (
+        "agents: [{kind: claude-code, config_dir: /a}, {kind: claude-code, name: b, config_dir: /a}]",
+        "agents.1: watches the very same as agents.0; leave one out",
+    ),
+    (
         "agents: [{kind: claude-code, bounds: {idle: 5s}}]",
         (
             "agents.0.bounds.idle: 5s is below the floor of 1m: a person takes that long to write the next "

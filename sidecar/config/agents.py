@@ -70,8 +70,8 @@ class Entries:
         self._jitter = jitter
 
     def read(self, entries: list[Any]) -> tuple[AgentConfig, ...]:
-        """All entries; their names have to differ."""
-        made, names = list[AgentConfig](), dict[str, int]()
+        """All entries; their names and what they watch have to differ."""
+        made, names, places = list[AgentConfig](), dict[str, int](), dict[tuple[str, str], int]()
         if not entries:
             self._decoder.say(("agents",), "is empty; leave it out to find the agents of this machine")
         for n, raw in enumerate(entries):
@@ -79,9 +79,13 @@ class Entries:
             if agent is None:
                 continue
             first = names.setdefault(agent.name, n)
+            # The same sessions twice would be counted twice, and ended by both.
+            twin = places.setdefault((agent.kind, repr(agent.settings)), n)
             if first != n:
                 taken = f"'{agent.name}' is the name of agents.{first} already; give each its own"
                 self._decoder.say(("agents", n, "name"), taken)
+            elif twin != n:
+                self._decoder.say(("agents", n), f"watches the very same as agents.{twin}; leave one out")
             made.append(agent)
         return tuple(made)
 
