@@ -114,18 +114,28 @@ def _bounds(agents: Iterable[str], seen: list[Running], now: float) -> list[Fami
     """Show the nearest deadline of each name, one that has not tripped before one that has."""
     nearest: dict[Labels, tuple[bool, float, float]] = {}
     overdue: dict[Labels, float] = {(agent, name): 0.0 for agent in agents for name in BOUNDS}
+    unended: dict[Labels, float] = {}
     for session, running_bounds in seen:
         past = {b.name for b in running_bounds if b.remaining(now) <= 0}
         for name in past:
             key = (session.agent, name)
             overdue[key] = overdue.get(key, 0.0) + 1
+        for name in {b.name for b in running_bounds if _ends(session, b)}:
+            key = (session.agent, name)
+            unended[key] = unended.get(key, 0.0) + (name in past)
         for b in running_bounds:
             key = (session.agent, b.name)
             row = (b.remaining(now) <= 0, b.remaining(now), b.limit)
             nearest[key] = min(nearest.get(key, row), row)
     limits = {key: limit for key, (_, _, limit) in nearest.items()}
     left = {key: remaining for key, (_, remaining, _) in nearest.items()}
-    return [gauge(n.BOUND_LIMIT, limits), gauge(n.BOUND_REMAINING, left), gauge(n.OVERDUE, overdue)]
+    counted = (gauge(n.OVERDUE, overdue), gauge(n.UNENDED, unended))
+    return [gauge(n.BOUND_LIMIT, limits), gauge(n.BOUND_REMAINING, left), *counted]
+
+
+def _ends(session: Session, bound: Bound) -> bool:
+    """Whether the bound is to end something: the one interrupt of a turn may be spent already."""
+    return not session.attended and (bound.action != "report" or session.interrupted)
 
 
 def _memory(seen: list[Running]) -> Family:

@@ -70,6 +70,12 @@ BOUND_REMAINING: Final = Metric(
 OVERDUE: Final = Metric(
     "ai_agent_sessions_overdue", "gauge", "Sessions past a bound and still there.", ("agent", "bound")
 )
+UNENDED: Final = Metric(
+    "ai_agent_sessions_unended",
+    "gauge",
+    "Unattended sessions past a bound that is to end their turn or them, and still there.",
+    ("agent", "bound"),
+)
 TURNS: Final = Metric("ai_agent_turns_total", "counter", "Turns that ended.", ("agent", "outcome"))
 TURN_DURATION: Final = Metric(
     "ai_agent_turn_duration_seconds",
@@ -182,6 +188,7 @@ METRICS: Final = (
     BOUND_LIMIT,
     BOUND_REMAINING,
     OVERDUE,
+    UNENDED,
     TURNS,
     TURN_DURATION,
     PHASE_SECONDS,

@@ -41,6 +41,22 @@ def test_the_nearest_bound_is_shown_and_one_that_tripped_is_overdue() -> None:
     assert value(metrics, "ai_agent_bound_remaining_seconds", bound="model") == -1300
 
 
+def test_what_is_to_be_ended_and_is_not_is_told_apart_from_what_is_only_reported() -> None:
+    world = World()
+    metrics = told(world)
+    world.see(sees(1000), prompt(1000))
+    world.see(sees(1000), g.Described(1000, attended=True), prompt(1000), session="s2")
+    world.see(sees(1000), prompt(1000), g.ToolStarted(1000, "c", "Edit"), session="s3")
+    world.clock.at = 5000
+    for bound, overdue, unended in (("model", 2, 1), ("tool", 1, None)):
+        assert value(metrics, "ai_agent_sessions_overdue", bound=bound) == overdue
+        assert value(metrics, "ai_agent_sessions_unended", bound=bound) == unended
+    world.see(g.Acted(5001, "interrupt", "t1", "model", "ineffective", "model"))
+    assert value(metrics, "ai_agent_sessions_unended", bound="model") == 1
+    world.see(prompt(5002, "t2"))
+    assert value(metrics, "ai_agent_sessions_unended", bound="model") == 0
+
+
 def test_time_in_a_phase_includes_the_running_one_and_never_goes_back() -> None:
     world = World()
     metrics = told(world)

@@ -73,6 +73,7 @@ def test_what_does_not_run_has_no_gauge() -> None:
         "ai_agent_last_progress_timestamp_seconds",
         "ai_agent_bound_limit_seconds",
         "ai_agent_bound_remaining_seconds",
+        "ai_agent_sessions_unended",
         "ai_agent_process_resident_memory_bytes",
         "ai_agent_process_cpu_seconds_total",
         "ai_agent_info",
