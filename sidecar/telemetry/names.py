@@ -2,16 +2,9 @@
 
 Metrics are the product's own (`ai_agent_*` what is watched, `agent_sidecar_*` the watcher), the
 same over Prometheus and OTLP. Spans follow the OpenTelemetry conventions for GenAI, pinned at
-`CONVENTIONS`, with what they have no name for under `agent_sidecar.`. Where we differ, and why:
-
-- `gen_ai.provider.name` is required there and absent here: what agents leave behind does not say
-  who served the model (its maker, a cloud, a gateway), and a guess would be worse than a gap.
-- `gen_ai.request.model` is the model that answered: agents record that one.
-- a `chat` span is one stretch of waiting for the model. A request that was given up and repeated
-  within it cannot be told apart from outside.
-- the cache tokens keep the names of that version (`cache_write`); the Python package of the
-  conventions, 0.66b2, still calls it `cache_creation`.
-- messages, tool arguments and results, opt-in there, do not exist here: content is never collected.
+`CONVENTIONS`, with what they have no name for under `agent_sidecar.`; `DEVIATIONS` says where we
+differ and why, and `CARRIES` which span or event has which attributes: a test holds what is really
+sent against both. It is one table in one place, which is why it is longer than other modules.
 """
 
 from __future__ import annotations
@@ -19,6 +12,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 CONVENTIONS: Final = "semantic-conventions-genai v0.1.0"
+"""The first release of the repository of its own that the GenAI conventions moved to."""
 SCOPE: Final = "agent-sidecar"
 
 Kind = Literal["counter", "gauge", "histogram"]
@@ -180,41 +174,8 @@ SESSION_PHASE: Final = Metric(
     ("agent", "session", "phase"),
 )
 
-METRICS: Final = (
-    SESSIONS,
-    SESSIONS_LIMIT,
-    SILENCE,
-    LAST_PROGRESS,
-    BOUND_LIMIT,
-    BOUND_REMAINING,
-    OVERDUE,
-    UNENDED,
-    TURNS,
-    TURN_DURATION,
-    PHASE_SECONDS,
-    SILENCE_GAP,
-    VERDICTS,
-    RECOVERED,
-    ACTIONS,
-    TOOL_CALLS,
-    TOOL_DURATION,
-    TOKENS,
-    RETRIES,
-    MEMORY,
-    CPU,
-    AGENT_INFO,
-    SOURCE_UP,
-    SOURCE_READ,
-    CONTROL_UP,
-    RECORDS,
-    LOOP_LAG,
-    INFO,
-    RELOAD_OK,
-    SPANS,
-    WATCH_MODE,
-    SESSION_SILENCE,
-    SESSION_PHASE,
-)
+METRICS: Final = tuple(row for row in globals().values() if isinstance(row, Metric))
+"""All of them, in the order above."""
 
 # Spans. What stands in braces is filled in.
 
@@ -263,6 +224,42 @@ EVIDENCE: Final = "agent_sidecar.evidence"
 REASON: Final = "agent_sidecar.reason"
 ACTION: Final = "agent_sidecar.action.name"
 ACTION_OUTCOME: Final = "agent_sidecar.action.outcome"
+
+# Which span or event carries what, beside `EVERYWHERE`.
+
+EVERYWHERE: Final = (AGENT_NAME, CONVERSATION)
+_TOKENS: Final = (INPUT_TOKENS, OUTPUT_TOKENS, CACHE_READ_TOKENS, CACHE_WRITE_TOKENS)
+_TURN: Final = (TURN_ID, TURN_OUTCOME, TURN_TOOL_CALLS, PHASE_TIME, PARENT, ATTENDED)
+
+CARRIES: Final[dict[str, tuple[str, ...]]] = {
+    INVOKE_AGENT: (OPERATION, AGENT_VERSION, MODEL, *_TOKENS, *_TURN, ERROR_TYPE),
+    CHAT: (OPERATION, MODEL, *_TOKENS),
+    EXECUTE_TOOL: (OPERATION, TOOL_NAME, TOOL_CALL, UNFINISHED, ERROR_TYPE),
+    WAITING: (WAITING_FOR,),
+    RETRYING: (),
+    COMPACTING: (),
+    STALL: (BOUND, TRIPPED, ENDED_BY, REASON, SILENT_FOR, ERROR_TYPE),
+    LIVENESS: (TURN_ID, PHASE, SILENT_FOR, STATUS, BOUND, REMAINING),
+    "agent_sidecar.turn.stalled": (TURN_ID, PARENT, BOUND, ACTION, EVIDENCE, REASON),
+    "agent_sidecar.action": (TURN_ID, PARENT, BOUND, ACTION, ACTION_OUTCOME, REASON),
+    "agent_sidecar.session.reaped": (TURN_ID, PARENT, BOUND),
+}
+
+DEVIATIONS: Final = {
+    "gen_ai.provider.name": "never sent, though required there: what agents leave behind does not say who"
+    " served the model (its maker, a cloud, a gateway), and a guess would be worse than a gap",
+    MODEL: "the model that answered: agents record that one, and not always what was asked for",
+    CHAT: "one stretch of waiting for the model: a request given up and repeated within it cannot be told"
+    " apart from outside",
+    TOOL_NAME: "`other` where the name looks like anything but a name: it could be content",
+    CACHE_WRITE_TOKENS: "as the pinned version spells it; the Python package of the conventions, 0.66b2,"
+    " still says `cache_creation`",
+    "gen_ai.input.messages": "never sent, nor are output messages, tool arguments and results, all opt-in"
+    " there: content is never collected",
+    "gen_ai.invoke_agent.duration": "never sent, nor are the other metrics of the conventions: the product's"
+    " own are the same over Prometheus and OTLP, with bounds, phases and outcomes that have no name there",
+}
+"""Where we differ from the conventions, by their name for it, and why."""
 
 # Lifecycle lines, and the log events that take the place of some where a collector takes events.
 

@@ -1,4 +1,4 @@
-"""OTLP by the OpenTelemetry SDK: the only file that imports it, and only where OTLP is configured.
+"""OTLP by the OpenTelemetry SDK: imported only where OTLP is configured.
 
 It turns our records and metric families into the SDK's, and sends them with its exporters, whose
 options are the standard `OTEL_EXPORTER_OTLP_*` variables. No global provider is set or read.
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.context import Context
 from opentelemetry.sdk._logs import ReadableLogRecord
-from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -32,6 +31,7 @@ from opentelemetry.trace import (
 from sidecar.telemetry import names as n
 from sidecar.telemetry.labels import clean
 from sidecar.telemetry.points import metrics_data
+from sidecar.telemetry.resource import resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -153,14 +153,6 @@ class Otlp:
             event_name=event.name,
         )
         return ReadableLogRecord(record, self._resource, self._scope)
-
-
-def resource(version: str) -> Resource:
-    """Describe this sidecar, by the standard variables first."""
-    found = Resource.create({"service.version": version})
-    if str(found.attributes[SERVICE_NAME]).startswith("unknown_service"):
-        return found.merge(Resource({SERVICE_NAME: n.SCOPE}))
-    return found
 
 
 def _arrived(result: Any) -> bool:  # noqa: ANN401 - three enums without a common class
