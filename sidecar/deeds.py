@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sidecar import changes as c
 from sidecar.session import KEPT_VERDICTS, Session, Verdict
-from sidecar.turns import Out, close_turn, last_progress, leave, settle
+from sidecar.turns import Out, close_turn, idle_from, last_progress, leave, settle
 
 if TYPE_CHECKING:
     from sidecar import signals as g
@@ -31,6 +31,7 @@ def judged(s: Session, x: g.Judged, out: Out) -> None:
     s.verdicts = [*s.verdicts[1 - KEPT_VERDICTS :], verdict]
     if x.bound == "limited":
         s.limit, s.floor = None, max(s.floor, x.at)
+        idle_from(s, x.at)  # it kept the agent from working: whoever waited for its end has his time
     out.append(c.VerdictGiven(x.at, verdict, s.turn))
 
 
@@ -48,7 +49,7 @@ def acted(s: Session, x: g.Acted, out: Out) -> None:
     out.append(c.ActEnded(x.at, x.action, x.outcome, x.bound, turn or s.last))
     if turn is None:
         return
-    if x.outcome == "ineffective" and (s.progress_at is None or s.progress_at <= x.at):
+    if x.outcome == "ineffective" and turn.ending in ("sent", "spent"):
         turn.ending = "spent"
     elif x.outcome != "effective" and x.action != "report" and x.intended:
         turn.ending = ""
@@ -64,7 +65,10 @@ def _answered(s: Session, x: g.Acted) -> None:
     for verdict in reversed(s.verdicts):
         if (verdict.turn, verdict.bound, verdict.key) == (x.turn, x.bound, x.key):
             verdict.outcome = x.outcome
-            if x.outcome == "superseded" and s.progress_at != verdict.progress_at:
+            if x.outcome == "superseded" and x.bound == "idle":
+                _release(s, verdict)  # due again when it has been idle for as long once more
+                idle_from(s, x.at)
+            elif x.outcome == "superseded" and s.progress_at != verdict.progress_at:
                 _release(s, verdict)
             elif x.outcome == "superseded" and not x.intended:
                 _unspend(s, verdict)
@@ -90,7 +94,8 @@ def closed(s: Session, x: g.Closed, out: Out) -> None:
     if s.turn is not None:
         close_turn(s, s.turn, last_progress(s, s.turn), "abandoned", out)
     s.registered_at = s.process = s.status = s.wait = s.rss = s.cpu = None
-    s.background = 0
+    s.heard.clear()
+    s.rested, s.background = False, 0
     leave(s, x.at, "closed", out)
     s.closed, s.closed_at = x.why, x.at
     out.append(c.SessionClosed(x.at, x.why))

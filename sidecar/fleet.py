@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from sidecar import changes as c
 from sidecar import signals as g
 from sidecar.fold import fold
-from sidecar.policy import SLOWEST_CHECK, interval, judge, lapsed
+from sidecar.life import lapsed
+from sidecar.policy import SLOWEST_CHECK, interval, judge
 from sidecar.session import Report, Session
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class _Standing(NamedTuple):
     progress: float | None
     parent: str | None
     status: Report | None
+    attended: bool
     over: bool
 
 
@@ -157,7 +159,7 @@ class Fleet:
         for child_id in self._family.get(key, ()):
             child = self._all.get((agent, child_id))
             if child is not None and child.progress_at is not None:
-                runs = child.turn is not None and child.gone_at is None
+                runs = _standing(child).running
                 self.fold(session, g.ChildMoved(signal.at, child_id, runs, child.progress_at))
         return session
 
@@ -206,7 +208,7 @@ class Fleet:
         if session.parent is not None:
             parent = self._all.get((session.agent, session.parent))
             if before.parent is None:
-                self._adopt(session)
+                self._adopt(session, signal)
             moved = (now.running, now.progress, now.parent) != (
                 before.running,
                 before.progress,
@@ -222,15 +224,22 @@ class Fleet:
                 continue
             if session.status is not before.status:
                 self.fold(child, _inherited(session, signal.at))
+            if now.attended is not before.attended:
+                self.fold(child, g.Described(signal.at, attended=now.attended))
             if now.over and not before.over:
                 self.fold(child, g.ProcessGone(signal.at))
 
-    def _adopt(self, session: Session) -> None:
+    def _adopt(self, session: Session, told: g.Signal) -> None:
+        """What holds for the parent holds for a subagent that says nothing of its own."""
         if session.parent is None:
             return
         self._family.setdefault((session.agent, session.parent), set()).add(session.id)
         parent = self._all.get((session.agent, session.parent))
-        if parent is not None and parent.status is not None:
+        if parent is None:
+            return
+        if isinstance(told, g.Described) and told.attended is None:
+            self.fold(session, g.Described(told.at, attended=parent.attended))
+        if parent.status is not None:
             self.fold(session, _inherited(parent, parent.status.since))
 
     def _trip_parent(self, session: Session, said: g.Judged) -> None:
@@ -245,7 +254,7 @@ class Fleet:
 def _standing(session: Session) -> _Standing:
     running = session.turn is not None and session.gone_at is None
     over = session.gone_at is not None or session.closed is not None
-    return _Standing(running, session.progress_at, session.parent, session.status, over)
+    return _Standing(running, session.progress_at, session.parent, session.status, session.attended, over)
 
 
 def _inherited(parent: Session, at: float) -> g.Status:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar import changes as c
-from sidecar import deeds
+from sidecar import deeds, witnesses
 from sidecar import signals as g
-from sidecar.session import KEPT_LATE, Child, End, Limit, Process, Report, Retry, Session, Tool, Wait
-from sidecar.turns import Out, close_turn, last_progress, move, open_turn, progress, settle
+from sidecar.session import KEPT_LATE, Child, End, Limit, Retry, Session, Tool, Wait
+from sidecar.turns import Out, close_turn, idle_from, last_progress, move, open_turn, progress, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,84 +36,6 @@ def _described(s: Session, x: g.Described, _: Out) -> None:
     s.parent = s.parent if x.parent is None else x.parent
     s.version = s.version if x.version is None else x.version
     s.attended = s.attended if x.attended is None else x.attended
-
-
-def _source_up(s: Session, x: g.SourceUp, out: Out) -> None:
-    lost = s.sources.get(x.source) is False
-    saw_nothing = s.blind or not any(s.sources.values())
-    s.sources[x.source] = True
-    if x.resolution is not None:
-        s.resolutions[x.source] = x.resolution
-    if lost and saw_nothing:
-        s.floor = max(s.floor, x.at)  # what happened while nobody saw it may have been work
-    if lost:
-        out.append(c.SourceChanged(x.at, x.source, up=True))
-
-
-def _source_lost(s: Session, x: g.SourceLost, out: Out) -> None:
-    if s.sources.get(x.source):
-        s.sources[x.source] = False
-        out.append(c.SourceChanged(x.at, x.source, up=False))
-
-
-def _registered(s: Session, x: g.Registered, _: Out) -> None:
-    if s.registered_at is None:
-        s.registered_at = x.at
-        s.gone_at = None if s.turn is None else s.gone_at
-
-
-def _unregistered(s: Session, x: g.Unregistered, out: Out) -> None:
-    s.registered_at = None
-    _ended(s, x.at, "unregistered", out)
-
-
-def _process_seen(s: Session, x: g.ProcessSeen, _: Out) -> None:
-    s.process = Process(x.pid, x.started)
-    s.gone_at = None if s.turn is None else s.gone_at
-
-
-def _process_gone(s: Session, x: g.ProcessGone, out: Out) -> None:
-    s.process = s.rss = s.cpu = s.registered_at = None  # what registered the session died
-    _ended(s, x.at, "process ended", out)
-
-
-def _ended(s: Session, at: float, why: str, out: Out) -> None:
-    """Whatever held the session is gone. A pending end wins; an open turn died; else it closes."""
-    settle(s, out)
-    if s.turn is None:
-        if s.gone_at is None:
-            deeds.closed(s, g.Closed(at, why), out)
-    elif s.turn.ending:
-        close_turn(s, s.turn, at, "stalled", out)
-        deeds.closed(s, g.Closed(at, why), out)
-    elif s.gone_at is None:
-        s.gone_at = at
-
-
-def _process_used(s: Session, x: g.ProcessUsed, _: Out) -> None:
-    s.rss, s.cpu = x.rss, x.cpu
-
-
-def _idle_from(s: Session, at: float) -> None:
-    s.idle_since = at if s.idle_since is None else max(s.idle_since, at)
-
-
-def _status(s: Session, x: g.Status, out: Out) -> None:
-    if x.inherited and s.status is not None and not s.status.inherited:
-        return
-    old = s.status
-    if s.turn is None and x.word in ("busy", "waiting") and old is not None and old.word == "idle":
-        s.judged.clear()  # where no turn is visible, what follows an idle time stands for one
-        s.warned.clear()
-        s.interrupted = False
-    s.status = None if x.word is None else Report(x.word, x.since, x.waiting_for, x.inherited)
-    if (old and (old.word, old.waiting_for)) == (x.word and (x.word, x.waiting_for)):
-        return
-    if x.word == "idle" and s.turn is None:
-        _idle_from(s, x.since)
-    if old is not None and old.word == "waiting":
-        s.floor = max(s.floor, x.at)
-    out.append(c.StatusChanged(x.at, x.word, x.waiting_for))
 
 
 def _turn_started(s: Session, x: g.TurnStarted, out: Out) -> None:
@@ -160,7 +82,7 @@ def _tool_started(s: Session, x: g.ToolStarted, out: Out) -> None:
 
 def _tool_ended(s: Session, x: g.ToolEnded, out: Out) -> None:
     tool = s.tools.get(x.call)
-    if not x.echo and not (s.turn is not None and s.turn.ending == "sent"):
+    if not x.echo and not (s.turn is not None and s.turn.ending in ("sent", "passed")):
         progress(s, x.at, None, out)
     if tool is not None:
         del s.tools[x.call]
@@ -169,7 +91,7 @@ def _tool_ended(s: Session, x: g.ToolEnded, out: Out) -> None:
 
 def _background(s: Session, x: g.Background, _: Out) -> None:
     if s.background > 0 and x.count == 0:
-        _idle_from(s, x.at)
+        idle_from(s, x.at)
     s.background = x.count
 
 
@@ -234,11 +156,13 @@ def _records(_: Session, x: g.Records, out: Out) -> None:
 
 
 def _child_moved(s: Session, x: g.ChildMoved, out: Out) -> None:
-    child = s.children.setdefault(x.child, Child(x.running, x.progress))
+    child = s.children.get(x.child)
+    if child is None:
+        child = s.children[x.child] = Child(running=True, progress=x.progress)
     if x.progress > child.progress:
         child.stuck = None
     if child.running and not x.running:
-        _idle_from(s, x.progress)
+        idle_from(s, x.progress)  # of one that ended before its parent was seen, too
     child.running, child.progress = x.running, max(child.progress, x.progress)
     if s.delegating or s.turn is None:
         newer = s.progress_at is None or child.progress > s.progress_at
@@ -249,6 +173,7 @@ def _child_moved(s: Session, x: g.ChildMoved, out: Out) -> None:
 def _child_stuck(s: Session, x: g.ChildStuck, _: Out) -> None:
     child = s.children.setdefault(x.child, Child(running=True, progress=x.at))
     child.stuck, child.stuck_at = x.reason, x.at
+    idle_from(s, x.at)  # what hangs works no more: from here on it keeps nobody from resting
 
 
 def _catching_up(s: Session, x: g.CatchingUp, _: Out) -> None:
@@ -261,14 +186,14 @@ def _late(s: Session, x: g.Late, _: Out) -> None:
 
 _FOLD: Final[dict[type[g.Signal], Callable[[Session, Any, Out], None]]] = {
     g.Described: _described,
-    g.SourceUp: _source_up,
-    g.SourceLost: _source_lost,
-    g.Registered: _registered,
-    g.Unregistered: _unregistered,
-    g.ProcessSeen: _process_seen,
-    g.ProcessGone: _process_gone,
-    g.ProcessUsed: _process_used,
-    g.Status: _status,
+    g.SourceUp: witnesses.source_up,
+    g.SourceLost: witnesses.source_lost,
+    g.Registered: witnesses.registered,
+    g.Unregistered: witnesses.unregistered,
+    g.ProcessSeen: witnesses.process_seen,
+    g.ProcessGone: witnesses.process_gone,
+    g.ProcessUsed: witnesses.process_used,
+    g.Status: witnesses.status,
     g.TurnStarted: _turn_started,
     g.TurnEnded: _turn_ended,
     g.Ticked: _ticked,

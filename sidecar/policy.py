@@ -12,14 +12,18 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from sidecar.limits import KNOWN_BY_GROWTH, LIMIT_SLACK, Limit, Rules
-from sidecar.session import Session, evidence
+from sidecar.life import rests_since, silent_since
+from sidecar.limits import LIMIT_SLACK, Limit, Rules
+from sidecar.phases import evidence, reported
 from sidecar.signals import Action, BoundName, Judged, Warned
 from sidecar.wording import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sidecar.session import Session
 
 SLOWEST_CHECK: Final = 15.0
 FASTEST_CHECK: Final = 0.1
@@ -67,12 +71,6 @@ def _make(  # noqa: PLR0913 - one bound, its parts
     if action == "interrupt" and s.interrupted:
         action = "report"
     yield Bound(name, since, full, min(warn, full), action, evidence(s), what, key or name)
-
-
-def model_since(s: Session) -> float:
-    """When the model's silence began: last progress, or the end of what excused it."""
-    start = s.turn.started_at if s.turn else s.first_seen
-    return max(start if s.progress_at is None else s.progress_at, s.floor)
 
 
 def _model_limit(s: Session, rules: Rules) -> Limit:
@@ -123,7 +121,8 @@ def _delegated(s: Session, rules: Rules) -> Iterator[Bound]:
     """A wait for subagents has no bound of its own; a stuck one trips the turn that waits."""
     if s.turn is None or not s.delegating:
         return
-    stuck = [child for child in s.children.values() if child.stuck and child.running]
+    began = s.turn.started_at  # what hung before keeps no later turn from its own subagents
+    stuck = [c for c in s.children.values() if c.stuck and c.running and c.stuck_at >= began]
     for child in stuck[:1]:
         what = f"a subagent cannot be ended alone: {child.stuck}"
         yield from _make(s, "delegated", rules.delegated, child.stuck_at, what, rules=rules)
@@ -144,7 +143,7 @@ def tool_limit(tool: str, rules: Rules) -> tuple[str, Limit] | None:
 def _tool(s: Session, rules: Rules) -> Iterator[Bound]:
     if s.blind:
         return
-    since = model_since(s)
+    since = silent_since(s)
     for open_tool in s.tools.values():
         found = tool_limit(open_tool.tool, rules)
         if found is None:
@@ -159,7 +158,7 @@ def _retrying(s: Session, rules: Rules) -> Iterator[Bound]:
     """Retries are no progress: the announced attempt has the model's time, all have a ceiling."""
     if s.blind:
         return
-    since, retry = model_since(s), s.retry
+    since, retry = silent_since(s), s.retry
     ceiling, model = rules.retrying.limit, _model_limit(s, rules).limit
     ends = [since + ceiling] if ceiling is not None else []
     if retry is not None and model is not None:
@@ -179,7 +178,7 @@ def _model(s: Session, rules: Rules) -> Iterator[Bound]:
     if s.blind or s.end is not None:
         return
     what = "waiting for the model"
-    yield from _make(s, "model", _model_limit(s, rules), model_since(s), what, rules=rules)
+    yield from _make(s, "model", _model_limit(s, rules), silent_since(s), what, rules=rules)
 
 
 def _starting(s: Session, rules: Rules) -> Iterator[Bound]:
@@ -191,11 +190,16 @@ def _starting(s: Session, rules: Rules) -> Iterator[Bound]:
 
 
 def _idle(s: Session, rules: Rules) -> Iterator[Bound]:
-    """An idle session is reported or reaped; one that waits for its first prompt is left alone."""
-    if not s.had_turn and not rules.unprompted:
+    """An idle session is reported or reaped; one that waits for its first prompt is never reaped.
+
+    Where a new turn or the end of other work would go unseen, rest is not judged.
+    """
+    if s.unheard or (s.blind and not reported(s, "idle")):
         return
-    since = s.first_seen if s.idle_since is None else s.idle_since
-    yield from _make(s, "idle", rules.idle, since, "idle", rules=rules)
+    limit = rules.idle
+    if not s.had_turn and not rules.unprompted and limit.action == "reap":
+        limit = replace(limit, action="report")
+    yield from _make(s, "idle", limit, rests_since(s), "idle", rules=rules)
 
 
 _BOUNDS: Final = {
@@ -256,25 +260,6 @@ def judge(s: Session, rules: Rules, now: float) -> list[Warned | Judged]:
         elif now >= b.since + b.warn and b.key not in s.warned and b.warn < b.limit:
             said.append(Warned(now, b.name, b.key, sentence(s, b, now)))
     return said
-
-
-def lapsed(s: Session, rules: Rules, now: float) -> bool:
-    """Whether a session that nothing but its own growth makes known is to be dropped.
-
-    Registered, listed and process-held sessions never lapse; an open turn is kept for a day.
-    """
-    if s.registered_at is not None or s.process is not None:
-        return False
-    if s.closed_at is not None and (s.progress_at is None or s.progress_at <= s.closed_at):
-        return True
-    if s.child_running:
-        return False
-    if s.turn is not None:
-        return s.silence(now) > KNOWN_BY_GROWTH
-    since = max(x for x in (s.progress_at, s.idle_since, s.gone_at, s.first_seen) if x is not None)
-    if s.limit is not None or s.in_background:
-        return now - since > KNOWN_BY_GROWTH
-    return now - since > (rules.idle.limit or KNOWN_BY_GROWTH)
 
 
 def interval(s: Session, rules: Rules, now: float, slowest: float = SLOWEST_CHECK) -> float:

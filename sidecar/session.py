@@ -1,8 +1,7 @@
-"""A session as it is known now: its turn, its open work, its sources, and its phase.
+"""A session as it is known now: its turn, its open work, its sources.
 
-This file holds the state and reads it; `fold` is the one place that writes it. A session is in
-exactly one phase, the first of `phase()` that holds. Nothing here reads a clock: phases do not
-depend on the time, only on what was seen; deadlines are `policy`'s.
+This file holds the state and answers the plainest questions about it; `fold` is the one place that
+writes it, `phases` says which phase it is in. Nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -29,9 +28,14 @@ Phase = Literal[
     "idle",
 ]
 
+Ending = Literal["", "sent", "passed", "spent"]
+
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+INHERITED = "(parent)"
+"""What a parent's word is kept under beside those of a session's own sources."""
 
 KEPT_LATE = 256
 """Latenesses of the observer remembered; a machine that sleeps each night fills it in months."""
@@ -59,8 +63,9 @@ class Turn(Struct):
     tool_calls: int = 0
     tokens: dict[str, int] = field(default_factory=dict)
     model: str | None = None
-    ending: Literal["", "sent", "spent"] = ""
-    """Our own interrupt: under way, or accepted without any effect so far."""
+    ending: Ending = ""
+    """Our own interrupt: under way, passed over by work that came after it, or accepted without any
+    effect so far."""
 
 
 class Verdict(Struct):
@@ -123,7 +128,13 @@ class Child(Struct):
     running: bool
     progress: float
     stuck: str | None = None
+    """The reason of its verdict, where it cannot be ended alone."""
     stuck_at: float = 0.0
+
+    @property
+    def works(self) -> bool:
+        """Whether its turn runs and was not found to hang: a hung one would count for ever."""
+        return self.running and self.stuck is None
 
 
 class Process(Struct, frozen=True):
@@ -153,6 +164,11 @@ class Session(Struct):
     rss: int | None = None
     cpu: float | None = None
     status: Report | None = None
+    """The word that is believed now."""
+    heard: dict[str, Report] = field(default_factory=dict)
+    """The last word of each source, the newest last; the parent's under `INHERITED`."""
+    rested: bool = False
+    """Idle was said since the last busy or waiting: without a visible turn, the next is another."""
     turn: Turn | None = None
     last: Turn | None = None
     ended_ids: list[str] = field(default_factory=list)
@@ -197,9 +213,9 @@ class Session(Struct):
 
     @property
     def blind(self) -> bool:
-        """What shows turns and tools was lost, or all that shows progress: silence proves nothing."""
+        """Nothing shows progress now, or what shows turns and tools was lost: silence proves nothing."""
         lost = [r for name, r in self.resolutions.items() if not self.sources.get(name)]
-        return "record" in lost or bool(lost and len(lost) == len(self.resolutions))
+        return "record" in lost or self.resolution is None
 
     @property
     def had_turn(self) -> bool:
@@ -207,9 +223,15 @@ class Session(Struct):
         return self.turn is not None or self.last is not None
 
     @property
+    def unheard(self) -> bool:
+        """Whether a source that was lost spoke of work last: only it could say that it ended."""
+        lost = (word for name, word in self.heard.items() if self.sources.get(name) is False)
+        return any(report.word != "idle" for report in lost)
+
+    @property
     def child_running(self) -> bool:
         """Whether any subagent works."""
-        return any(child.running for child in self.children.values())
+        return any(child.works for child in self.children.values())
 
     @property
     def delegating(self) -> bool:
@@ -219,78 +241,9 @@ class Session(Struct):
     @property
     def in_background(self) -> bool:
         """Whether work goes on that belongs to no turn of this session."""
-        reported = self.status is not None and self.status.word == "background"
-        return self.child_running or self.background > 0 or reported
+        said = self.status is not None and self.status.word == "background" and not self.status.inherited
+        return self.child_running or self.background > 0 or said
 
     def silence(self, now: float) -> float:
         """Seconds since the last progress (or since first sight, where there was none)."""
         return max(0.0, now - (self.first_seen if self.progress_at is None else self.progress_at))
-
-
-def _reported(session: Session, *words: Word) -> bool:
-    return session.status is not None and session.status.word in words
-
-
-def _idle_in_turn(session: Session) -> bool:
-    """The agent says idle, and said so after this turn began: the turn was left behind."""
-    status, turn = session.status, session.turn
-    if turn is None or session.end is not None or status is None:
-        return False
-    return status.word in ("idle", "background") and status.since >= turn.started_at
-
-
-def _open_work(session: Session) -> Phase:
-    """The phase of an open turn that nothing stronger speaks about."""
-    if session.delegating:
-        return "delegated"
-    if session.tools:
-        return "tool"
-    return "retrying" if session.retry is not None else "model"
-
-
-def _no_turn(session: Session) -> Phase:
-    if session.in_background:
-        return "delegated"
-    if _reported(session, "busy"):
-        return "model"
-    silent_start = session.status is None and not session.had_turn
-    known = session.registered_at is not None or session.process is not None
-    if silent_start and known and session.progress_at is None:
-        return "starting"
-    return "idle"
-
-
-def phase(session: Session) -> Phase:  # noqa: PLR0911 - a list of rules, read from the top
-    """The one phase the session is in: the first that holds, strongest evidence first."""
-    if session.sources and not any(session.sources.values()):
-        return "unknown"
-    if session.gone_at is not None:
-        return "gone"
-    if session.limit is not None:
-        return "limited"
-    if session.wait is not None or _reported(session, "waiting"):
-        return "waiting"
-    if session.compacting_since is not None:
-        return "compacting"
-    if _idle_in_turn(session):
-        return "idle_in_turn"
-    return _no_turn(session) if session.turn is None else _open_work(session)
-
-
-def evidence(session: Session) -> str:
-    """What the judgement of this session rests on, as one word of a closed set."""
-    if session.phase == "waiting" and session.wait is None:
-        return "status"
-    if session.resolution == "delta":
-        return "stream"
-    if session.resolution == "record":
-        return "transcript"
-    return "status" if session.status is not None else "process"
-
-
-def waiting_for(session: Session) -> str | None:
-    """What the session waits for, where it waits."""
-    if session.wait is not None:
-        return session.wait.waiting_for
-    status = session.status
-    return status.waiting_for if status is not None and status.word == "waiting" else None

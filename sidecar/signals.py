@@ -115,6 +115,8 @@ class Status(Signal, frozen=True, gc=False):
     since: float
     waiting_for: str | None = None
     inherited: bool = False
+    source: str = ""
+    """Which source heard it: while that is lost it is not believed. Empty: several confirm it."""
 
 
 class TurnStarted(Signal, frozen=True, gc=False):

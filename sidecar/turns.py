@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sidecar import changes as c
-from sidecar.session import Phase, Session, Turn, phase, waiting_for
+from sidecar.phases import phase, waiting_for
+from sidecar.session import Ending, Phase, Session, Turn
 
 if TYPE_CHECKING:
     from sidecar.signals import Outcome
@@ -49,8 +50,6 @@ def open_turn(s: Session, turn: str, started: float, out: Out) -> None:
     s.warned.clear()
     s.interrupted = False
     s.wait = s.compacting_since = None
-    for child in s.children.values():
-        child.stuck = None
     out.append(c.TurnOpened(started, s.turn))
 
 
@@ -65,8 +64,13 @@ def close_turn(s: Session, turn: Turn, at: float, outcome: Outcome, out: Out) ->
     s.ended_ids = [*s.ended_ids[1 - KEPT_IDS :], turn.id]
     s.turns[turn.outcome] += 1
     said = s.status.since if s.status is not None and s.status.word == "idle" else turn.ended_at
-    s.idle_since = max(turn.ended_at, said)
+    idle_from(s, max(turn.ended_at, said))
     out.append(c.TurnClosed(turn.ended_at, turn))
+
+
+def idle_from(s: Session, at: float) -> None:
+    """Work ended: idle time counts from the latest end of any."""
+    s.idle_since = at if s.idle_since is None else max(s.idle_since, at)
 
 
 def _close_tools(s: Session, at: float, out: Out) -> None:
@@ -90,9 +94,13 @@ def progress(s: Session, at: float, turn: str | None, out: Out) -> None:
         s.compacting_since = None
     if s.limit is not None:
         s.limit, s.floor = None, max(s.floor, at)
-    if s.turn is not None and s.turn.ending == "spent":
-        s.turn.ending = ""
+    if s.turn is not None:
+        s.turn.ending = _PASSED[s.turn.ending]
     _recover(s, at, out)
+
+
+_PASSED: Final[dict[Ending, Ending]] = {"": "", "sent": "passed", "passed": "passed", "spent": ""}
+"""What work does to our own interrupt: one that had no effect did not end a turn that works on."""
 
 
 def _recover(s: Session, at: float, out: Out) -> None:

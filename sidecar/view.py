@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sidecar.clock import Clock, iso
+from sidecar.phases import evidence, waiting_for
 from sidecar.policy import bound
-from sidecar.session import evidence, waiting_for
 
 if TYPE_CHECKING:
     from sidecar.limits import Rules

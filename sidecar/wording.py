@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sidecar.limits import HOUR, MINUTE
-from sidecar.session import Session, evidence
+from sidecar.phases import evidence
 
 if TYPE_CHECKING:
+    from sidecar.session import Session
     from sidecar.signals import BoundName
 
 

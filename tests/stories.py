@@ -48,8 +48,8 @@ def end(at: float, outcome: g.Outcome = "completed", settle: float = 0.0) -> g.T
     return g.TurnEnded(at, outcome, settle)
 
 
-def status(at: float, word: g.Word | None, waiting_for: str | None = None) -> g.Status:
-    return g.Status(at, word, at, waiting_for)
+def status(at: float, word: g.Word | None, waiting_for: str | None = None, source: str = "") -> g.Status:
+    return g.Status(at, word, at, waiting_for, source=source)
 
 
 def told(*signals: g.Signal, **facts: Any) -> tuple[Session, list[Change]]:

@@ -328,7 +328,7 @@ def test_a_forgotten_subagent_hears_nothing_of_its_parent(monkeypatch: pytest.Mo
 def test_a_session_without_a_parent_is_adopted_by_nobody() -> None:
     world = World()
     world.see(0, up(0), prompt(0))
-    world.fleet._adopt(world.get())
+    world.fleet._adopt(world.get(), prompt(0))
     assert world.get().status is None
 
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from sidecar import changes as c
 from sidecar import signals as g
 from sidecar.fold import fold
+from sidecar.phases import phase
 from sidecar.policy import judge
-from sidecar.session import KEPT_VERDICTS, OUTCOMES, Process, Session, Turn, Verdict, phase
+from sidecar.session import KEPT_VERDICTS, OUTCOMES, Process, Session, Turn, Verdict
 from tests.stories import (
     RULES,
     block,

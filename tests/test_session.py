@@ -6,19 +6,8 @@ import pytest
 from msgspec.structs import asdict
 
 from sidecar import signals as g
-from sidecar.session import (
-    KEPT_VERDICTS,
-    OUTCOMES,
-    PHASES,
-    Child,
-    Report,
-    Session,
-    Tool,
-    Turn,
-    Verdict,
-    evidence,
-    waiting_for,
-)
+from sidecar.phases import evidence, waiting_for
+from sidecar.session import KEPT_VERDICTS, OUTCOMES, PHASES, Child, Report, Session, Tool, Turn, Verdict
 from tests.stories import block, delta, end, prompt, result, status, story, told, tool, up
 
 HOLDS: list[tuple[str, list[g.Signal], str]] = [
@@ -184,6 +173,8 @@ def test_of_a_session_first_seen_nothing_is_known() -> None:
         "rss": None,
         "cpu": None,
         "status": None,
+        "heard": {},
+        "rested": False,
         "turn": None,
         "last": None,
         "ended_ids": [],
@@ -239,4 +230,4 @@ def test_all_streams_lost_is_blindness_though_a_status_still_answers() -> None:
     lone = [up(0, "events", "delta"), up(0, "status", None), prompt(1), g.SourceLost(2, "events")]
     assert story(*lone).blind
     assert not story(up(), up(0, "host", "delta"), prompt(1), g.SourceLost(2, "host")).blind
-    assert not story(g.Registered(0)).blind
+    assert story(g.Registered(0), up(0, "listing", None)).blind, "where nothing ever showed any"

@@ -106,7 +106,7 @@ class Box:
         signals += self._turned(hosted, old, now)
         if old is None or (old.status, old.waiting_for) != (hosted.status, hosted.waiting_for):
             word = WORDS.get(hosted.status, "busy")
-            signals.append(g.Status(now, word, now, hosted.waits))
+            signals.append(g.Status(now, word, now, hosted.waits, source=self.name))
         return [g.Observation(hosted.id, signal) for signal in signals]
 
     def _turned(self, hosted: Hosted, old: Hosted | None, now: float) -> list[g.Signal]:

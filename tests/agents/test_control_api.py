@@ -95,7 +95,11 @@ async def room(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Room, None]:
 
 async def test_a_listed_session_is_one_before_its_first_turn(room: Room) -> None:
     room.box.has(IDLE)
-    assert await room.read() == [g.Registered(-60), g.SourceUp(0, "box", "delta"), g.Status(0, "idle", 0)]
+    assert await room.read() == [
+        g.Registered(-60),
+        g.SourceUp(0, "box", "delta"),
+        g.Status(0, "idle", 0, source="box"),
+    ]
     assert (room.session.phase, room.session.had_turn) == ("idle", False)
 
 

@@ -126,7 +126,7 @@ class Hosts:
             signals.append(g.Registered(now if created is None else min(now, self._clock.core(created))))
         if old is None or (old.status, old.waiting_for) != (hosted.status, hosted.waiting_for):
             word = WORDS.get(hosted.status, "busy")
-            signals.append(g.Status(now, word, now, hosted.waits))
+            signals.append(g.Status(now, word, now, hosted.waits, source=self.name))
         return signals
 
     def _gone(self, session: str, now: float) -> list[g.Observation]:

@@ -224,7 +224,8 @@ class Registrations:
         waiting = None
         if word == "waiting" and r.waiting_for is not None:
             waiting = r.waiting_for if r.waiting_for in WAITS else "something else"
-        return [g.Observation(r.session_id, g.Status(since, word, since, waiting))]
+        said = g.Status(since, word, since, waiting, source="registry")
+        return [g.Observation(r.session_id, said)]
 
     def _left(self, r: Registration, now: float, *, gone: bool) -> list[g.Observation]:
         """The process or its registration is gone; what it wrote last is read before that counts."""

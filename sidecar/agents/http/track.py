@@ -87,7 +87,7 @@ class Track:
             signals.append(g.Progress(active))
         if entry.id in self._gone:
             del self._gone[entry.id]
-            signals += [g.Status(now, "idle", active), *_again(active, now)]
+            signals += [_says("idle", active, now), *_again(active, now)]
         return [*signals, *self._status(entry, active, now)]
 
     def _moved(self, old: Entry, entry: Entry, now: float) -> list[g.Signal]:
@@ -105,7 +105,7 @@ class Track:
     def _status(self, entry: Entry, active: float, now: float) -> list[g.Signal]:
         """Its word. Idleness is as old as the activity, everything else as our knowledge of it."""
         word, waits = _word(entry)
-        return [g.Status(now, word, active if word == "idle" else now, waits)]
+        return [_says(word, active if word == "idle" else now, now, waits)]
 
     def _when(self, stamp: float, now: float) -> float:
         """A stamp on the core's clock: no later than now, and never older than what was seen since.
@@ -125,6 +125,10 @@ def _word(entry: Entry) -> tuple[g.Word, str | None]:
     return WORDS.get(entry.state or "idle", "busy"), entry.waits
 
 
+def _says(word: g.Word, since: float, now: float, waits: str | None = None) -> g.Status:
+    return g.Status(now, word, since, waits, source=SOURCE)
+
+
 def _again(active: float, now: float) -> list[g.Signal]:
     """A busy period that is over: it stands for the turns that nobody sees."""
-    return [g.Status(now, "busy", active), g.Status(now, "idle", active)]
+    return [_says("busy", active, now), _says("idle", active, now)]

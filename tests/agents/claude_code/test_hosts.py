@@ -61,7 +61,7 @@ async def test_a_hosted_session_is_listed_with_its_resolution_and_its_word() -> 
     assert await read(source) == [
         g.SourceUp(0, "host", "delta"),
         g.Registered(-60),
-        g.Status(0, "busy", 0),
+        g.Status(0, "busy", 0, source="host"),
     ]
     assert await read(source) == []
     await source.close()

@@ -88,7 +88,7 @@ def test_a_registration_is_a_session_with_its_process_and_its_word(desk: Desk) -
         g.Registered(started),
         g.Described(started, None, "2.1.332", attended=False),
         g.ProcessSeen(started, os.getpid(), started),
-        g.Status(NOW - 60, "busy", NOW - 60),
+        g.Status(NOW - 60, "busy", NOW - 60, source="registry"),
     ]
     assert desk.read() == [], "and it is told once"
 

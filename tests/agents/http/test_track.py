@@ -40,7 +40,7 @@ def test_what_was_there_before_us_counts_from_its_stamps(track: Track) -> None:
         g.Registered(100),
         g.SourceUp(100, "listing"),
         g.Progress(150),
-        g.Status(900, "idle", 150),
+        g.Status(900, "idle", 150, source="listing"),
     ]
     assert of(track.feed(box(told(active=150)), set(), 905.0)) == []
 
@@ -49,8 +49,8 @@ def test_movement_is_progress_and_starts_its_idleness_anew(track: Track) -> None
     track.feed(box(told()), set(), 900.0)
     assert of(track.feed(box(told(active=903)), set(), 905.0)) == [
         g.Progress(903),
-        g.Status(905, "busy", 903),
-        g.Status(905, "idle", 903),
+        g.Status(905, "busy", 903, source="listing"),
+        g.Status(905, "idle", 903, source="listing"),
     ]
     assert of(track.feed(box(told(active=902)), set(), 910.0)) == []
 
@@ -78,9 +78,13 @@ def test_without_the_word_of_the_preset_movement_is_a_sign_of_life_only() -> Non
 
 def test_what_is_done_waits_for_its_close_and_no_longer_once_it_lives(track: Track) -> None:
     track.feed(box(told()), set(), 900.0)
-    assert of(track.feed(box(told(done=True)), set(), 905.0)) == [g.Status(905, "waiting", 905, "its close")]
+    assert of(track.feed(box(told(done=True)), set(), 905.0)) == [
+        g.Status(905, "waiting", 905, "its close", source="listing")
+    ]
     assert of(track.feed(box(told(done=True)), set(), 910.0)) == []
-    assert of(track.feed(box(told(done=False)), set(), 915.0)) == [g.Status(915, "idle", 915)]
+    assert of(track.feed(box(told(done=False)), set(), 915.0)) == [
+        g.Status(915, "idle", 915, source="listing")
+    ]
 
 
 def test_what_is_not_listed_is_over_unless_the_listing_is_broken(track: Track) -> None:

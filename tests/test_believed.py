@@ -1,0 +1,157 @@
+"""Whose word is believed: of sources that are lost and come back, and where nothing shows progress."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from sidecar import changes as c
+from sidecar import signals as g
+from sidecar.fold import fold
+from sidecar.limits import Limit
+from sidecar.policy import bounds
+from tests.stories import (
+    HOUR,
+    MIN,
+    RULES,
+    block,
+    end,
+    of,
+    prompt,
+    result,
+    status,
+    story,
+    told,
+    tool,
+    up,
+    verdicts,
+)
+
+REGISTRY = up(0, "registry", None)
+REAPS = replace(RULES, idle=Limit(30 * MIN, "reap"))
+
+
+def says(at: float, word: g.Word | None, source: str = "registry") -> g.Status:
+    return status(at, word, source=source)
+
+
+def lost(at: float, source: str = "registry") -> g.SourceLost:
+    return g.SourceLost(at, source)
+
+
+def test_a_status_whose_source_is_lost_is_not_believed() -> None:
+    s = story(up(), REGISTRY, prompt(0), says(2, "waiting"), lost(3), *map(block, range(10, 300, 10)))
+    assert s.status is None
+    assert verdicts(s, 302) == []
+    assert verdicts(s, 290 + 45 * MIN) == [("model", "interrupt")], "the turn is bounded all the same"
+
+
+def test_idle_that_nobody_can_confirm_abandons_no_turn() -> None:
+    s = story(up(), REGISTRY, prompt(0), says(10, "idle"), lost(11))
+    assert s.phase == "model"
+    assert verdicts(s, 10 * MIN) == []
+
+
+def test_it_is_believed_again_from_its_own_stamp_when_it_is_read_again() -> None:
+    s, changes = told(up(), REGISTRY, prompt(0), says(2, "waiting"), lost(3), up(400, "registry", None))
+    assert [(x.at, x.word) for x in of(changes, c.StatusChanged)] == [
+        (2, "waiting"),
+        (3, None),
+        (400, "waiting"),
+    ]
+    assert verdicts(s, 401) == [("waiting", "interrupt")]
+
+
+def test_a_lost_source_takes_back_only_its_own_word() -> None:
+    s = story(up(), REGISTRY, prompt(0), says(2, "busy", "host"), says(3, "waiting"), lost(4))
+    assert s.status is not None
+    assert s.status.word == "busy"
+    fold(s, says(5, None, "host"))
+    assert s.status is None
+
+
+def test_the_newest_word_of_all_sources_counts() -> None:
+    s = story(up(), REGISTRY, prompt(0), says(2, "waiting"), says(3, "busy", "host"), says(4, "waiting"))
+    assert s.phase == "waiting"
+
+
+def test_losing_a_source_twice_says_nothing_new() -> None:
+    _, changes = told(up(), REGISTRY, says(2, "busy"), lost(3), lost(4))
+    assert [x.at for x in of(changes, c.StatusChanged)] == [2, 3]
+
+
+def test_where_nothing_ever_showed_progress_silence_is_not_judged() -> None:
+    s = story(up(0, "listing", None), prompt(0))
+    assert s.phase == "model"
+    assert verdicts(s, HOUR) == []
+
+
+def test_until_something_shows_it() -> None:
+    s = story(up(0, "listing", None), prompt(0), up(HOUR, "events", "delta"))
+    assert verdicts(s, HOUR + 15 * MIN - 1) == []
+    assert verdicts(s, HOUR + 15 * MIN) == [("model", "interrupt")]
+
+
+def test_a_first_sight_excuses_no_silence() -> None:
+    s = story(prompt(0), up(HOUR), block(10))
+    assert verdicts(s, HOUR) == [("model", "interrupt")], "what lay there counts at its stamps"
+    s = story(up(0), prompt(0), up(HOUR, "listing", None))
+    assert verdicts(s, HOUR) == [("model", "interrupt")]
+
+
+def test_rest_is_not_judged_where_a_new_turn_would_go_unseen() -> None:
+    rested = (up(), up(0, "process", None), g.Registered(0), prompt(0), end(5), lost(6, "transcript"))
+    assert verdicts(story(*rested), HOUR, REAPS) == []
+    assert verdicts(story(*rested, status(7, "idle")), HOUR, REAPS) == [("idle", "reap")]
+
+
+def test_work_in_the_background_ends_by_the_word_of_who_told_of_it() -> None:
+    s = story(up(), REGISTRY, g.Registered(0), prompt(0), end(5), says(6, "background"), lost(7))
+    assert bounds(s, REAPS) == [], "whether the job still runs is not known"
+    for x in (up(4000, "registry", None), says(4000, "idle")):
+        fold(s, x)
+    assert verdicts(s, 4000 + 30 * MIN - 1, REAPS) == []
+    assert verdicts(s, 4000 + 30 * MIN, REAPS) == [("idle", "reap")]
+
+
+def test_idle_is_judged_though_the_source_that_told_it_is_lost() -> None:
+    s = story(up(), REGISTRY, g.Registered(0), prompt(0), end(5), says(6, "idle"), lost(7))
+    assert verdicts(s, 6 + 30 * MIN, REAPS) == [("idle", "reap")], "the transcript would show a new turn"
+
+
+def test_after_a_rest_whose_end_went_unheard_a_wait_is_another_one() -> None:
+    s = story(REGISTRY, g.Registered(0), says(0, "waiting"))
+    assert verdicts(s, 5 * MIN) == [("waiting", "interrupt")]
+    for x in (says(400, "idle"), lost(410), up(490, "registry", None), says(500, "waiting")):
+        fold(s, x)
+    assert verdicts(s, 800) == [("waiting", "interrupt")]
+
+
+def test_but_one_wait_is_one_though_its_source_blinked() -> None:
+    s = story(REGISTRY, up(), g.Registered(0), says(0, "waiting"))
+    assert verdicts(s, 5 * MIN) == [("waiting", "interrupt")]
+    for x in (lost(410), up(490, "registry", None)):
+        fold(s, x)
+    assert verdicts(s, HOUR) == []
+
+
+def test_a_word_does_not_outlive_its_session() -> None:
+    s = story(up(), REGISTRY, g.Registered(0), says(1, "busy"), g.Unregistered(2))
+    s.closed = None
+    fold(s, up(3, "registry", None))
+    assert s.status is None
+
+
+def test_a_turn_that_worked_on_after_our_interrupt_is_ended_by_itself() -> None:
+    ineffective = g.Acted(34, "interrupt", "t1", "model", "ineffective", "model")
+    intended = g.Intended(4, "interrupt", "t1", "model", "r")
+    for work in (block(20), g.TurnStarted(20, "t1", 20)):
+        s = story(up(), prompt(1), intended, work, ineffective, end(40))
+        assert s.last is not None
+        assert s.last.outcome == "completed"
+
+
+def test_within_the_grace_the_end_is_ours_whatever_was_still_under_way() -> None:
+    intended = g.Intended(4, "interrupt", "t1", "model", "r")
+    s = story(up(), prompt(1), tool(2), intended, block(5), result(6), end(7, "interrupted"))
+    assert s.last is not None
+    assert s.last.outcome == "stalled"
