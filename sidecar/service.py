@@ -183,7 +183,8 @@ class Service:
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(asked.wait(), POLL)
+                async with asyncio.timeout(POLL):
+                    await asked.wait()
             reloaded = reload.reload() if asked.is_set() else reload.poll()
             asked.clear()
             if reloaded is not None:

@@ -193,8 +193,9 @@ class Watch:
         if source.wake is None:
             await asyncio.sleep(pause)
             return
-        with suppress(TimeoutError):
-            await asyncio.wait_for(source.wake.wait(), pause or None)
+        with suppress(TimeoutError):  # no `wait_for`: before Python 3.12 it may swallow our end
+            async with asyncio.timeout(pause or None):
+                await source.wake.wait()
         source.wake.clear()
 
     async def _read(self, agent: Agent, source: Source) -> Sequence[g.Observation]:
@@ -243,7 +244,8 @@ class Watch:
             pause = min(BEAT, max(SHORTEST, due - self.clock.now()))
             planned = self.clock.now() + pause
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._due.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._due.wait()
                 planned = self.clock.now()
             self._due.clear()
             await asyncio.sleep(0)  # let what arrived together be judged together

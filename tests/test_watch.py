@@ -147,6 +147,22 @@ async def test_a_wake_brings_the_next_read_forward() -> None:
     assert source.reads == [0, 3]
 
 
+@pytest.mark.parametrize("steps", range(6))
+async def test_it_ends_when_it_is_told_to_though_something_comes_in_that_very_moment(steps: int) -> None:
+    source = Script(every=60.0)
+    source.wake = asyncio.Event()
+    watch = watching(Box(source))
+    task = asyncio.create_task(watch.run())
+    await asyncio.sleep(3.5)
+    source.wake.set()
+    watch._due.set()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=3600)
+    assert task in done
+
+
 async def test_a_silent_turn_is_judged_on_time_and_carried_out_once() -> None:
     source = Script()
     source.script = [saw(up(0), prompt(0))]
