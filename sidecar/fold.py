@@ -53,6 +53,8 @@ def _turn_started(s: Session, x: g.TurnStarted, out: Out) -> None:
 def _turn_ended(s: Session, x: g.TurnEnded, out: Out) -> None:
     if s.turn is None:
         return
+    if x.guarded:
+        s.turn.ending = ""
     if x.settle > 0:
         s.end = End(x.at, x.at + x.settle, x.outcome)
     else:

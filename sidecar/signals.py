@@ -131,6 +131,8 @@ class TurnEnded(Signal, frozen=True, gc=False):
 
     outcome: Outcome
     settle: float = 0.0
+    guarded: bool = False
+    """The agent's own guard ended it: not we, whatever we were about to do or had asked for."""
 
 
 class Progress(Signal, frozen=True, gc=False):

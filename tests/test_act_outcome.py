@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -104,6 +104,25 @@ async def test_an_agent_that_is_only_polled_is_looked_at_until_it_shows_the_end(
     world.seen = [g.TurnEnded(world.clock.now(), "interrupted")]
     await asyncio.sleep(5)
     assert world.outcomes == [("interrupt", "effective")]
+
+
+@pytest.mark.parametrize("answer", ["accepted", "failed"])
+async def test_a_turn_that_its_own_guard_ended_supersedes_the_act_under_way(answer: Any) -> None:
+    """Both count the same silence, so they often come to it at once."""
+    world = World()
+
+    async def first(_: Order) -> None:
+        world.fold(session, g.TurnEnded(world.clock.now(), "interrupted", guarded=True))
+
+    session = world.open()
+    world.agent.does = first
+    world.agent.answers = [Answer(answer)]
+    await world.stall(session)
+    await world.settle()
+    assert world.outcomes == [("interrupt", "superseded")]
+    assert session.last is not None
+    assert session.last.outcome == "interrupted"
+    assert (session.turns["interrupted"], session.turns["stalled"]) == (1, 0)
 
 
 async def test_an_end_that_only_the_agents_own_word_shows_is_an_effect() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sidecar import signals as g
 from sidecar.act.brakes import Brakes
-from sidecar.act.job import put_off, runs, since
+from sidecar.act.job import put_off, runs, since, whose
 from sidecar.agent import Answer, Order
 from sidecar.journal import JournalError
 from sidecar.policy import bounds
@@ -116,7 +116,7 @@ class Doing:
         if not await self._look(job):
             return "failed"
         if job.intended and job.effect.is_set():
-            return "effective"  # the call that seemed to fail had arrived
+            return whose(job)  # the call that seemed to fail had arrived
         if self._overtaken(job):
             return "superseded"
         if why := self._intend(job):
@@ -126,7 +126,7 @@ class Doing:
             return await self._verify(job)
         log.warning("%s: %s %s", job, answer.result, answer.detail)
         arrived = answer.result == "failed" and job.effect.is_set()
-        return "effective" if arrived else answer.result
+        return whose(job) if arrived else answer.result
 
     async def _look(self, job: Job) -> bool:
         """Read everything once more. Who cannot look does not act."""
@@ -199,4 +199,4 @@ class Doing:
                     await job.effect.wait()
             if not job.effect.is_set():
                 await self._look(job)
-        return "effective" if job.effect.is_set() else "ineffective"
+        return whose(job) if job.effect.is_set() else "ineffective"

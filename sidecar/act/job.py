@@ -99,6 +99,16 @@ def shows(job: Job, session: Session, change: c.Change) -> bool:
     return isinstance(change, c.StatusChanged) and rests(session)
 
 
+def whose(job: Job) -> ActOutcome:
+    """What the end that was seen makes of the act: the agent's own guard may have been first.
+
+    A turn that ended by an act of ours is `stalled`, and only that guard takes the mark of one off.
+    """
+    last = job.session.last
+    theirs = last is not None and last.id == job.ends and last.outcome == "interrupted"
+    return "superseded" if theirs else "effective"
+
+
 def put_off(job: Job, why: str) -> ActOutcome:
     """Leave an act undone for now; said once, however often it is tried."""
     if not job.held:

@@ -78,7 +78,7 @@ class History:
             over = self._past((ours.time.completed if ours else None) or last.info.time.created)
             begun = next((m.info.time.created for m in newest if m.info.id == asked), None)
             over = min(over, self._past(begun))
-            return [*k.end(t, over, _outcome(ours)), *await self.join(t, began)]
+            return [*k.end(t, over, _outcome(t, ours)), *await self.join(t, began)]
         running = {p.call_id for p in last.parts if p.state is not None and p.state.status == "running"}
         done = [call for call in t.tools if call not in running]
         for call in done:
@@ -90,7 +90,7 @@ class History:
     async def ended(self, t: Track) -> g.Outcome:
         """How the turn ended that runs no more."""
         newest, turn = await self._newest(t, SEVERAL), t.turn
-        return k.outcome_of(t) if not newest or turn is None else _outcome(_ours(newest, turn))
+        return k.outcome_of(t) if not newest or turn is None else _outcome(t, _ours(newest, turn))
 
     def _pieces(self, t: Track, last: r.Message) -> list[g.Signal]:
         """What the newest message holds: its progress counts at its stamps."""
@@ -140,10 +140,11 @@ def _ours(newest: list[r.Message], turn: str) -> r.Info | None:
     return ours[-1] if ours else None
 
 
-def _outcome(last: r.Info | None) -> g.Outcome:
+def _outcome(t: Track, last: r.Info | None) -> g.Outcome:
     """By the turn's last message. One that never finished died with its server."""
     if last is None or last.time.completed is None:
         return "died"
     if last.error is not None:
+        t.guarded = t.guarded or last.error.guarded
         return k.failed(last.error)
     return "completed" if last.finish is not None else "interrupted"

@@ -72,7 +72,8 @@ class Messages:
         m.model = info.model_id or m.model
         m.finished = m.finished or info.finish is not None
         m.completed = info.time.completed is not None
-        m.failure = m.failure if info.error is None else k.failed(info.error)
+        if info.error is not None:
+            m.failure, t.guarded = k.failed(info.error), t.guarded or info.error.guarded
         if info.mode == "compaction" or bytes(info.summary) == b"true":
             signals += k.compact(t, at, runs=not m.completed)
         return signals

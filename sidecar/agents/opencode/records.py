@@ -29,6 +29,17 @@ class Failure(Struct):
     """Why a message failed; its text is content."""
 
     name: str = ""
+    data: Raw = NOTHING
+
+    @property
+    def aborted(self) -> bool:
+        """Whether somebody ended it."""
+        return self.name == "MessageAbortedError"
+
+    @property
+    def guarded(self) -> bool:
+        """Whether redcode's own guard did: what a person or an act of ours ends says `Aborted`."""
+        return self.aborted and b'"stopped: ' in bytes(memoryview(self.data)[:200])
 
 
 class Info(Struct):

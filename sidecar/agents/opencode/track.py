@@ -145,7 +145,7 @@ def end(t: Track, at: float, outcome: g.Outcome | None = None) -> list[g.Signal]
     """The turn ends, by what was last told of it unless the outcome is known."""
     if t.turn is None:
         return []
-    told = outcome or outcome_of(t)
+    told = "interrupted" if t.guarded else outcome or outcome_of(t)
     t.ended = [*t.ended[1 - KEPT :], t.turn]
     t.turn, t.named, t.attempt = None, None, None
     t.compacting = False
@@ -153,7 +153,7 @@ def end(t: Track, at: float, outcome: g.Outcome | None = None) -> list[g.Signal]
     t.messages.clear()
     t.tools.clear()
     t.waits.clear()
-    return [g.TurnEnded(at, told)]
+    return [g.TurnEnded(at, told, guarded=t.guarded)]
 
 
 def outcome_of(t: Track) -> g.Outcome:
@@ -162,8 +162,6 @@ def outcome_of(t: Track) -> g.Outcome:
     A server that fails by itself says so after it rests, and leaves a message that is not even completed.
     """
     last = t.answering
-    if t.guarded:
-        return "interrupted"
     if t.hint is not None:
         return t.hint
     if last is None:
@@ -194,7 +192,7 @@ def leave(t: Track, at: float) -> list[g.Signal]:
 
 def failed(failure: r.Failure) -> g.Outcome:
     """Whether somebody ended it or it failed."""
-    return "interrupted" if failure.name == "MessageAbortedError" else "failed"
+    return "interrupted" if failure.aborted else "failed"
 
 
 def wait(t: Track, request: str, what: str, at: float) -> list[g.Signal]:

@@ -56,6 +56,21 @@ async def test_a_turn_that_ended_while_the_stream_was_away(
         assert not session.behind
 
 
+async def test_a_guard_that_ended_the_turn_while_the_stream_was_away_is_known_by_its_words(
+    server: Fake,
+) -> None:
+    async with watching(server) as watched:
+        await begun(server, watched)
+        server.hang_up()
+        server.statuses.clear()
+        stopped = {"name": "MessageAbortedError", "data": {"message": "stopped: no output for 10m"}}
+        message = {"parentID": "msg_1u", "error": stopped, "time": {"completed": 1}}
+        server.message("ses_1", "msg_1a", "assistant", 1, **message)
+        ended = await reconnected(watched, g.TurnEnded)
+        assert isinstance(ended, g.TurnEnded)
+        assert (ended.outcome, ended.guarded) == ("interrupted", True)
+
+
 async def reconnected(watched: Any, kind: type[g.Signal]) -> g.Signal:
     """Read on through the break, as the watch does."""
     while True:

@@ -165,10 +165,44 @@ def test_a_turn_that_its_own_guard_ends_was_interrupted(shape: Json) -> None:
     s = Stream().working()
     assert s.tell(json.dumps(shape).encode()) == []
     assert s.tracks.get("ses_1").guarded
-    assert s.idle()[0] == g.TurnEnded(0, "interrupted")
+    assert s.idle()[0] == g.TurnEnded(0, "interrupted", guarded=True)
     s.asked("msg_2u")
     s.busy()
     assert not s.tracks.get("ses_1").guarded
+
+
+@pytest.mark.parametrize(
+    ("words", "guarded"),
+    [("stopped: no output for 10m", True), ("Aborted", False), ("he said stopped: so", False), (7, False)],
+)
+def test_the_words_of_an_end_say_whether_its_own_guard_made_it(words: Any, guarded: bool) -> None:
+    """Its event is told once and never again: after a break only the message is left."""
+    s = Stream().working()
+    s.completed(error={"name": "MessageAbortedError", "data": {"message": words}})
+    assert s.idle()[0] == g.TurnEnded(0, "interrupted", guarded=guarded)
+
+
+def test_words_that_somebody_else_wrote_are_no_guards() -> None:
+    s = Stream().working()
+    failed = {"name": "APIError", "data": {"message": "stopped: no output for 10m"}}
+    s.completed(error=failed)
+    s.error("APIError")
+    assert s.idle()[0] == g.TurnEnded(0, "failed")
+
+
+def test_a_turn_ended_by_its_guard_has_one_rest_and_no_error_and_the_next_one_is_free() -> None:
+    s = Stream().working()
+    s.at(300).tell(json.dumps(SHAPES[0] | {"properties": GUARD | {"action": "warn"}}).encode())
+    s.at(600).tell(json.dumps(SHAPES[0]).encode())
+    s.completed(error={"name": "MessageAbortedError", "data": {"message": "stopped: no output for 10m"}})
+    told = s.status("idle") + s.tell(event("session.idle", sessionID="ses_1"))
+    assert [type(signal) for signal in told] == [g.TurnEnded, g.Status]
+    assert s.seen().turns["interrupted"] == 1
+    s.at(700).asked("msg_2u")
+    s.busy()
+    s.answer("msg_2a", "msg_2u")
+    s.completed("msg_2a", "msg_2u", finish="stop")
+    assert s.idle()[0] == g.TurnEnded(700, "completed")
 
 
 @pytest.mark.parametrize(
