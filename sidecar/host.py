@@ -31,6 +31,12 @@ The control API (`turn` is opaque; a null or missing one means whatever runs)
     There is one session. Until the agent has told its id it is listed as `host-<pid of the host>`, and that
     name stays valid. A turn that is named but does not run is a 409: no turn is ended that was not judged.
 
+A sidecar of another user
+    Claude Code opens what it writes to nobody else. With --share-group what a sidecar reads is opened to a
+    group as long as the agent runs, again and again, since every new file is closed: transcripts, those of
+    subagents, registrations, and the directories on the way. Nothing else is, least of all the `.key` files
+    beside them. No link is followed. The socket is opened to the group as with --group.
+
 The exit status is the agent's own if its last turn ended by itself, and 75 if that turn was ended through the
 API or by a signal, or died with the agent: to a Job, an interrupted agent must not look like success. A
 later turn that completes clears it. A reason goes to stderr, and to the termination log, before its act.
@@ -81,6 +87,8 @@ ANSWER_DEADLINE = 5.0  # how long an interrupt waits for the agent's answer
 PROVISIONAL = 60.0  # a prompt that the agent has not begun after this while it says idle: it never will
 SETTLE = 0.5  # idle after a queued message: the next turn may be about to begin
 RESULT_SETTLE = 2.0  # an agent that tells no states: a result and then silence is the end of its turn
+SHARED_EVERY = 1.0  # how often files are opened to the group
+SHARED_AT_MOST = 0.02  # of the time: sweeps that take longer are made less often
 STATELESS = 3.0  # a program that reads its input and tells nothing of itself gets the end of it after this
 
 STATE_SWITCH = "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"
@@ -405,8 +413,7 @@ class Registry:
     """The child's own registration file, believed only if it was written by this very process."""
 
     def __init__(self, child: Child) -> None:
-        config = os.environ.get("CLAUDE_CONFIG_DIR") or Path(os.environ.get("HOME") or "/", ".claude")
-        self.config = Path(config)
+        self.config = config_directory()
         self._file = self.config / "sessions" / f"{child.pid}.json"
         self._started, self._since = child.started, time.time() - 1
 
@@ -433,6 +440,11 @@ class Registry:
         if not re.fullmatch(r"[\w-]+", session):
             return None
         return next(self.config.glob(f"projects/*/{session}.jsonl"), None)
+
+
+def config_directory() -> Path:
+    """Find where Claude Code keeps its files."""
+    return Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path(os.environ.get("HOME") or "/", ".claude"))
 
 
 def clean(text: str, limit: int) -> str:
@@ -777,6 +789,92 @@ def stamp(seconds: float) -> str:
     """Format a time as ISO 8601 in milliseconds."""
     whole, milliseconds = divmod(int(seconds * 1000), 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{milliseconds:03d}Z"
+
+
+# --------------------------------------------------------------------------------- a sidecar of another user
+
+
+SHARED_PATHS = tuple(
+    tuple(re.compile(part) for part in path)
+    for path in (
+        ("projects", r".+", r".+\.jsonl"),
+        ("projects", r".+", r".+", "subagents", r"agent-.+\.jsonl"),
+        ("sessions", r"(?:pid-)?\d{1,10}\.json"),
+    )
+)
+TO_ENTER, TO_LIST, TO_READ = stat.S_IXGRP, stat.S_IRGRP | stat.S_IXGRP, stat.S_IRGRP
+AS_FOUND = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Sharing:
+    """Opens what a sidecar reads of the agent's to a group, for reading, and nothing else."""
+
+    def __init__(self, group: int, config: Path) -> None:
+        self.pause = 0.0  # seconds until the next sweep
+        self._group, self._config = group, config
+        self._complained = False
+
+    def sweep(self) -> None:
+        """Open everything that is not open yet; what cannot be opened is said once."""
+        started = time.monotonic()
+        try:
+            top = os.open(self._config, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:  # the agent has not made it yet
+            self.pause = SHARED_EVERY
+            return
+        try:
+            self._open(top, TO_ENTER)
+            self._sweep(top, SHARED_PATHS)
+        finally:
+            os.close(top)
+        self.pause = max(SHARED_EVERY, (time.monotonic() - started) / SHARED_AT_MOST)
+
+    def _sweep(self, directory: int, paths: Sequence[tuple[re.Pattern[str], ...]]) -> None:
+        for name in os.listdir(directory):
+            rest = [path[1:] for path in paths if path[0].fullmatch(name)]
+            if not rest:
+                continue
+            try:
+                self._share(directory, name, rest)
+            except FileNotFoundError:  # gone meanwhile
+                continue
+            except OSError as error:
+                self._complain(error)
+
+    def _share(self, directory: int, name: str, rest: Sequence[tuple[re.Pattern[str], ...]]) -> None:
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        deeper = [path for path in rest if path]
+        is_directory = stat.S_ISDIR(status.st_mode)
+        if not (is_directory and deeper) and not (stat.S_ISREG(status.st_mode) and () in rest):
+            return
+        if not is_directory and self._is_open(status, TO_READ):
+            return
+        found = os.open(name, AS_FOUND, dir_fd=directory)
+        try:
+            self._open(found, TO_LIST if is_directory else TO_READ)
+            if is_directory:
+                self._sweep(found, deeper)
+        finally:
+            os.close(found)
+
+    def _is_open(self, status: os.stat_result, bits: int) -> bool:
+        return status.st_gid == self._group and status.st_mode & bits == bits
+
+    def _open(self, descriptor: int, bits: int) -> None:
+        """Add what is missing: the group first, so that the bits are given to no other."""
+        try:
+            status = os.fstat(descriptor)
+            if self._is_open(status, bits):
+                return
+            os.fchown(descriptor, -1, self._group)
+            os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) | bits)
+        except OSError as error:
+            self._complain(error)
+
+    def _complain(self, error: OSError) -> None:
+        if not self._complained:
+            self._complained = True
+            say(f"--share-group: not everything below {self._config} can be shared: {error.strerror}")
 
 
 # ------------------------------------------------------------------------------------------------ stream-json
@@ -2121,6 +2219,8 @@ class Host:
         acts = Acts(mode, child, Reasons(self._options.termination_log))
         run_aside(Server(self._options.endpoint, acts, self._session).serve, listener)
         run_aside(self._watch, child)
+        if self._options.share_group is not None:
+            run_aside(self._share, Sharing(self._options.share_group, config_directory()), child)
         while not child.gone.is_set():
             self._attend(mode, child, 5.0)
         return self._wind_up(mode, child)
@@ -2128,6 +2228,10 @@ class Host:
     def _watch(self, child: Child) -> None:
         while not child.gone.wait(POLL):
             self._session.refresh()
+
+    def _share(self, sharing: Sharing, child: Child) -> None:
+        while not child.gone.wait(sharing.pause):
+            sharing.sweep()
 
     def _attend(self, mode: Mode, child: Child, seconds: float) -> bool:
         """Wait for a signal and do what it asks for. Whether it asks us to end."""
@@ -2151,6 +2255,8 @@ class Host:
         """End what the agent left behind, let its last words through, and find the exit status."""
         self._end_family(mode, child)
         self._drain(mode, child)
+        if self._options.share_group is not None:  # what the agent wrote last
+            Sharing(self._options.share_group, config_directory()).sweep()
         with self._session.update() as turns:
             broken_off = turns.broken_off(child, answered=mode.has_answered())
         self._session.end()
@@ -2210,7 +2316,11 @@ def parser() -> argparse.ArgumentParser:
     add("--mode", default="stream-json", metavar="MODE", help="stream-json (default), pty or plain")
     add("--token-file", metavar="FILE", help="ask for this bearer token")
     add("--group", metavar="GROUP", help="let this group use the socket too (mode 0660 instead of 0600)")
-    add("--share-group", metavar="GROUP", help=argparse.SUPPRESS)
+    add(
+        "--share-group",
+        metavar="GROUP",
+        help="let a sidecar of this group read what Claude Code writes, and use the socket",
+    )
     add("--session", metavar="ID", help="the session's id, instead of the one that the agent tells")
     add("--attended", action="store_true", help="somebody sits there: a sidecar then never ends it by policy")
     add(
@@ -2258,8 +2368,6 @@ def options_from(arguments: Sequence[str]) -> argparse.Namespace:
     options.command = arguments[ours + 1 :]
     if not options.command:
         raise UsageError("give the agent's command after `--`")
-    if options.share_group is not None:
-        raise UsageError("--share-group is not supported yet: run the sidecar as the agent's user instead")
     if options.mode == "acp":
         raise UsageError("--mode: acp is not supported yet; use stream-json, pty or plain")
     if options.mode not in MODES:
@@ -2273,6 +2381,7 @@ def options_from(arguments: Sequence[str]) -> argparse.Namespace:
     if prompted:
         options.prompt = text_of(options.prompt)
         options.follow_up = [text_of(text) for text in options.follow_up]
+    options.share_group = shared_group_of(options.share_group)
     options.endpoint = endpoint_of(options)
     return options
 
@@ -2296,7 +2405,8 @@ def endpoint_of(options: argparse.Namespace) -> Endpoint:
         path = rest.replace("{pid}", str(os.getpid()))
         if not path or len(os.fsencode(path)) > 107:  # noqa: PLR2004 - the size of sun_path
             raise UsageError(f"--listen: a unix socket's path has 1 to 107 bytes: {path!r}")
-        return Endpoint(path, "", 0, group_of(options.group), options.token_file)
+        group = options.share_group if options.group is None else group_of(options.group, "--group")
+        return Endpoint(path, "", 0, group, options.token_file)
     if options.group is not None:
         raise UsageError("--group is for unix sockets")
     host, _, port = options.listen.rpartition(":")
@@ -2310,16 +2420,24 @@ def endpoint_of(options: argparse.Namespace) -> Endpoint:
     return Endpoint("", host, int(port), None, options.token_file)
 
 
-def group_of(given: str | None) -> int | None:
-    """Find a group by number or name."""
+def shared_group_of(given: str | None) -> int | None:
+    """Find the group to share with: one that we may give files to."""
     if given is None:
         return None
+    group = group_of(given, "--share-group")
+    if os.geteuid() and group not in (os.getegid(), *os.getgroups()):
+        raise UsageError(f"--share-group: this user is not in group {given} (in a pod: fsGroup)")
+    return group
+
+
+def group_of(given: str, option: str) -> int:
+    """Find a group by number or name."""
     if given.isascii() and given.isdigit():
         return int(given)
     try:
         return grp.getgrnam(given).gr_gid
     except KeyError:
-        raise UsageError(f"--group: no such group: {given}") from None
+        raise UsageError(f"{option}: no such group: {given}") from None
 
 
 def main(argv: list[str] | None = None) -> int:
