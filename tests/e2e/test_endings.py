@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,6 +44,10 @@ def intents(state: Path) -> list[Json]:
 def arrived(hosts: list[Hosted]) -> int:
     """How many interrupts have reached an agent's host."""
     return sum(len(REASON.findall(host.error.data)) for host in hosts)
+
+
+def more_than(before: int, hosts: list[Hosted]) -> bool:
+    return arrived(hosts) > before
 
 
 def subscribe(sidecar: Sidecar) -> socket.socket:
@@ -112,7 +117,7 @@ def test_killed_at_any_moment_it_has_lost_no_reason_and_asks_nobody_twice(claude
                     host.prompt("hole")
             asked = arrived(hosts)
             if round_ % 2:  # as soon as anything is done
-                until(lambda n=asked: arrived(hosts) > n, "an interrupt")
+                until(partial(more_than, asked, hosts), "an interrupt")
             else:
                 time.sleep(1 + luck.random())
             before = intents(root / "state")
