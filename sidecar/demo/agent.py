@@ -1,9 +1,10 @@
 """The demo's agent: writes what Claude Code writes, speaks its stream-json, and can be made to hang.
 
 No model, no network: the prompt says what to do. `work` streams and calls a short tool, `long tool`
-calls one that outlasts the model's bound, `wedge` waits for an answer that never comes. Everything
+calls one that outlasts the model's bound, `wedge` waits for an answer that never comes, `slow` for
+one that comes after a while, `retry` is refused a few times first, `ask` wants a permission. Everything
 else is what the real one does: a transcript line per finished block, a registration that changes at
-transitions, an interrupt by control request, exit 0 when its input closes.
+transitions, an interrupt by control request, exit 0 when its input closes. One file, run as a script.
 """
 
 from __future__ import annotations
@@ -25,6 +26,15 @@ VERSION = "2.1.332"
 
 LONG_TOOL = 7.0
 """Seconds of the long tool: well over the demo's model bound of 4 s."""
+
+SLOW = 7.0
+"""Seconds of a silence that ends by itself, after the bound: a would-be false kill."""
+
+ASKING = 12.0
+"""Seconds until somebody grants a permission after all."""
+
+REFUSALS = (529, 529, 429)
+"""What the provider answers before it works again."""
 
 Record = dict[str, Any]
 
@@ -58,7 +68,7 @@ class Files:
         with self.transcript.open("a") as file:
             file.write(json.dumps(record | fields) + "\n")
 
-    def register(self, status: str) -> None:
+    def register(self, status: str, **more: str) -> None:
         """Say what we are doing."""
         start = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
         stamp = int(time.time() * 1000)
@@ -76,7 +86,7 @@ class Files:
             "updatedAt": stamp,
             "statusUpdatedAt": stamp,
         }
-        self.registration.write_text(json.dumps(told))
+        self.registration.write_text(json.dumps(told | more))
 
     def leave(self) -> None:
         """Exit as the real one does: the registration goes, the transcript stays."""
@@ -147,6 +157,13 @@ class Demo:
         if "wedge" in text:
             self.request()
             await asyncio.Event().wait()
+        if "slow" in text:
+            self.request()
+            await asyncio.sleep(SLOW)
+        if "retry" in text:
+            await self.retry()
+        if "ask" in text:
+            await self.ask()
         if "work" in text:
             await self.stream("Looking at it.", 1.5, "tool_use")
             await self.tool(1.0)
@@ -160,6 +177,24 @@ class Demo:
         """The record of a request that was sent: presence, not progress."""
         self.files.write("api-request", id=str(uuid.uuid4()))
 
+    async def retry(self) -> None:
+        """Refused by the provider, again and again."""
+        for number, code in enumerate(REFUSALS, 1):
+            self.request()
+            error = {"status": code}
+            self.files.write(
+                "system", subtype="api_error", error=error, retryInMs=1000.0, retryAttempt=number
+            )
+            await asyncio.sleep(1.0)
+
+    async def ask(self) -> None:
+        """A tool call that waits for a permission first."""
+        call = self.call()
+        self.files.register("waiting", waitingFor="permission prompt")
+        await asyncio.sleep(ASKING)
+        self.status("busy")
+        self.result(call)
+
     async def stream(self, text: str, seconds: float, stop: str) -> None:
         """A block, streamed piece by piece and written when it is whole."""
         self.request()
@@ -171,9 +206,18 @@ class Demo:
 
     async def tool(self, seconds: float) -> None:
         """A tool call that runs for a while."""
+        call = self.call()
+        await asyncio.sleep(seconds)
+        self.result(call)
+
+    def call(self) -> str:
+        """Call a tool."""
         call = f"toolu_{uuid.uuid4().hex[:12]}"
         self.block({"type": "tool_use", "id": call, "name": "Bash", "input": {"command": "make"}}, "tool_use")
-        await asyncio.sleep(seconds)
+        return call
+
+    def result(self, call: str) -> None:
+        """The tool is done."""
         result = [{"type": "tool_result", "tool_use_id": call, "content": "ok"}]
         self.files.write(
             "user", promptId=self.prompt, message={"role": "user", "content": result}, toolUseResult={}
