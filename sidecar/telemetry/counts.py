@@ -91,7 +91,11 @@ class Spread:
                 self._at(key)
 
     def observe(self, *labels: str, value: float, trace: Trace | None = None) -> None:
-        """Take a value down; the newest of each bucket is its example."""
+        """Take a value down; the newest of each bucket is its example.
+
+        Below zero is zero: stamps of two files may disagree, and a sum must never go back.
+        """
+        value = max(0.0, value)
         with self._lock:
             series = self._at(labels)
             bucket = bisect_left(self.metric.buckets, value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sidecar.telemetry.outbox import Outbox, Pace, Worker
 from sidecar.telemetry.targets import targets
@@ -27,17 +27,25 @@ CLOSING = 0.2
 """Seconds of a shutdown's time kept back for shutting the exporters."""
 
 
-class Origin:
-    """What exports are made of: the version to tell, the families of a scrape, a count of spans."""
+class Origin(NamedTuple):
+    """What exports are made of, and who is told what became of them."""
 
-    def __init__(self, version: str, collect: Callable[[], Sequence[Family]], spans: Counts) -> None:
-        self.version = version
-        self.collect = collect
-        self.spans = spans
+    version: str
+    collect: Callable[[], Sequence[Family]]
+    """The families of a scrape."""
+    spans: Counts
+    lost: Callable[[Event], None]
+    """Takes a log event that no collector took, from any thread: it is told nowhere else."""
 
-    def count(self, outcome: str, number: int) -> None:
+    def became(self, outcome: str, spans: list[Span]) -> None:
         """Count spans by what became of them."""
-        self.spans.add(outcome, by=number)
+        self.spans.add(outcome, by=len(spans))
+
+    def told(self, outcome: str, events: list[Event]) -> None:
+        """Hand on what did not arrive."""
+        if outcome != "exported":
+            for event in events:
+                self.lost(event)
 
 
 def export(settings: OtlpSettings, origin: Origin, environ: Mapping[str, str] = os.environ) -> Export | None:
@@ -60,10 +68,10 @@ class Export:
         self._pulse: Worker | None = None
         if "traces" in wanted:
             send = self._otlp.spans(wanted["traces"])
-            self._spans = Outbox("traces", send, pace(environ, "BSP"), origin.count)
+            self._spans = Outbox("traces", send, pace(environ, "BSP"), origin.became)
         if "logs" in wanted:
             tell = self._otlp.events(wanted["logs"])
-            self._events = Outbox("logs", tell, pace(environ, "BLRP"), lambda *_: None)
+            self._events = Outbox("logs", tell, pace(environ, "BLRP"), origin.told)
         if "metrics" in wanted:
             push = self._otlp.metrics(wanted["metrics"])
             every = _number(environ, "OTEL_METRIC_EXPORT_INTERVAL", 60_000) / 1000

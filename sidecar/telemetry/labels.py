@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Final, TypeVar, cast, get_args
 
 from sidecar.session import OUTCOMES, PHASES
 from sidecar.signals import BoundName
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+T = TypeVar("T")
 
 OTHER: Final = "other"
 
@@ -111,3 +116,8 @@ class Models:
 def clean(text: str, most: int = 1024) -> str:
     """Make text fit to be sent: of bounded length, and valid UTF-8, which a file's name may not be."""
     return text[:most].encode("utf-8", "replace").decode()
+
+
+def fit(values: Mapping[str, T]) -> dict[str, T]:
+    """Make every text fit, where it is made: what waits to be sent is bounded too."""
+    return {name: cast("T", clean(x)) if isinstance(x, str) else x for name, x in values.items()}

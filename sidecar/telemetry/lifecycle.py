@@ -1,8 +1,9 @@
 """The lifecycle lines: what happened to sessions and turns, one JSON object per line on stdout.
 
 Ids, states and numbers only. Where a collector takes log events, verdicts and acts go there and
-not here; all else stays. Nothing that happens to the stream may reach the loop: a reader that went
-away or a full disk is counted, and the next line tries again.
+not here, unless it does not take them after all: a reason is never lost. All else stays. Nothing
+that happens to the stream may reach the loop: a reader that went away or a full disk is counted,
+and the next line tries again.
 
 `silence` lines keep a clock of their own, "what did we last say?", beside the session's "what did
 the agent last do?", so that speaking of a silence never ends it.
@@ -11,6 +12,7 @@ the agent last do?", so that speaking of a silence never ends it.
 from __future__ import annotations
 
 import logging
+from threading import Lock
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -20,7 +22,7 @@ from sidecar.clock import iso
 from sidecar.telemetry import ids
 from sidecar.telemetry import names as n
 from sidecar.telemetry.cadence import Cadence
-from sidecar.telemetry.labels import clean
+from sidecar.telemetry.labels import clean, fit
 from sidecar.telemetry.lines import LINES, Fields, silence
 from sidecar.telemetry.records import Event, Value
 
@@ -75,6 +77,7 @@ class Lifecycle:
         self._progress = progress
         self._silences: dict[tuple[str, str, str], Cadence] = {}
         self._broken = False
+        self._lock = Lock()
         self.lost = 0
         """Lines that could not be written."""
 
@@ -104,32 +107,43 @@ class Lifecycle:
         wall = self._watched.clock.wall(at)
         key = None if turn is None else (session.agent, session.id, turn.id)
         trace, span = (ids.trace_id(*key), ids.span_id(*key)) if key else (0, 0)
-        if event in n.EVENTS and self._events is not None:
-            self._events(_event(session, wall, event, fields, (trace, span)))
-            return
         line: Fields = {"at": iso(wall), "event": event, "agent": session.agent}
         line |= {"session": session.id, "parent": session.parent} | fields
         if event in n.EVENTS and key:
             line |= {"trace_id": ids.hex_trace(trace), "span_id": ids.hex_span(span)}
-        self._write({k: clean(v) if isinstance(v, str) else v for k, v in line.items()})
+        line = fit(line)
+        if event in n.EVENTS and self._events is not None:
+            self._events(_event(session, wall, (event, fields, line), (trace, span)))
+        else:
+            self._write(line)
+
+    def undelivered(self, event: Event) -> None:
+        """Write the line of an event that no collector took; from any thread."""
+        self._write(event.line)
 
     def _write(self, line: Fields) -> None:
-        try:
-            self._stream.write(msgspec.json.encode(line).decode() + "\n")
-            self._stream.flush()
-        except (OSError, ValueError) as error:  # ValueError: the stream was closed
-            self.lost += 1
-            if not self._broken:
-                log.warning("lifecycle lines cannot be written: %s", type(error).__name__)
-            self._broken = True
-        else:
-            self._broken = False
+        with self._lock:
+            try:
+                self._stream.write(msgspec.json.encode(line).decode() + "\n")
+                self._stream.flush()
+            except (OSError, ValueError) as error:  # ValueError: the stream was closed
+                self.lost += 1
+                if not self._broken:
+                    log.warning("lifecycle lines cannot be written: %s", type(error).__name__)
+                self._broken = True
+            else:
+                self._broken = False
 
 
-def _event(session: Session, at: float, event: str, fields: Fields, context: tuple[int, int]) -> Event:
+def _event(session: Session, at: float, told: tuple[str, Fields, Fields], context: tuple[int, int]) -> Event:
+    event, fields, line = told
     attributes: dict[str, Value] = {n.AGENT_NAME: session.agent, n.CONVERSATION: session.id}
     for name, value in ({"parent": session.parent} | fields).items():
         if value is not None:
             attributes[_ATTRIBUTES[name]] = value
     trouble = event == "turn.stalled" or fields.get("outcome") in _TROUBLE
-    return Event(n.EVENTS[event], at, *context, attributes, "warn" if trouble else "info")
+    acted = ": ".join(str(fields[word]) for word in ("action", "outcome") if word in fields)
+    text = fields.get("reason") or acted or event
+    return Event(
+        n.EVENTS[event], at, *context, fit(attributes), "warn" if trouble else "info", clean(text), line
+    )

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric as Family
 
-    from sidecar.telemetry.records import Event, Span, Value
+    from sidecar.telemetry.records import Event, Span
     from sidecar.telemetry.targets import Target
 
 _EXPORTERS: Final = {
@@ -133,7 +133,7 @@ class Otlp:
             context=_context(span.trace, span.id),
             parent=parent,
             resource=self._resource,
-            attributes=_clean(span.attributes),
+            attributes=span.attributes,
             links=[Link(_context(link.trace, link.span)) for link in span.links],
             kind=_KINDS[span.kind],
             status=Status(code, (clean(span.reason) or None) if span.error else None),
@@ -149,7 +149,8 @@ class Otlp:
             context=set_span_in_context(within, Context()),
             severity_number=_SEVERITIES[event.severity],
             severity_text=event.severity.upper(),
-            attributes=_clean(event.attributes),
+            body=event.text or None,
+            attributes=event.attributes,
             event_name=event.name,
         )
         return ReadableLogRecord(record, self._resource, self._scope)
@@ -167,7 +168,3 @@ def _context(trace: int, span: int) -> SpanContext:
 def _nanos(seconds: float) -> int:
     """Go by microseconds: a float of epoch seconds holds no more."""
     return round(seconds * 1e6) * 1000
-
-
-def _clean(attributes: dict[str, Value]) -> dict[str, Value]:
-    return {k: clean(v) if isinstance(v, str) else v for k, v in attributes.items()}

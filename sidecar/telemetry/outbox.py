@@ -1,7 +1,7 @@
 """What is to be sent waits in a bounded queue; a thread of its own sends it, at its own pace.
 
 The loop never waits: putting something in is an append under a lock, and when nobody takes it the
-oldest is dropped and counted. What became of a batch is taken from the exporter's own result.
+oldest is dropped. What became of things is told: of a batch, the exporter's own result says it.
 Threads are daemons: a collector that accepts and never answers cannot hold the process at its end.
 """
 
@@ -70,40 +70,42 @@ class Outbox(Generic[T]):
     """A bounded queue and the worker that empties it."""
 
     def __init__(
-        self, name: str, send: Callable[[list[T]], bool], pace: Pace, count: Callable[[str, int], None]
+        self, name: str, send: Callable[[list[T]], bool], pace: Pace, became: Callable[[str, list[T]], None]
     ) -> None:
-        """`send` says whether a batch arrived; `count` is told `exported`, `failed`, `dropped`."""
+        """`send` says whether a batch arrived; `became`, from any thread, `exported`, `failed`, `dropped`."""
         self._send = send
         self._pace = pace
-        self._count = count
+        self._became = became
         self._queue: deque[T] = deque()
         self._lock = Lock()
-        self._sending = 0
+        self._sending: list[T] = []
         self._closed = False
         self.worker = Worker(name, self._drain, pace.every)
 
     def put(self, item: T) -> None:
         """Take something to be sent. Never blocks; what does not fit displaces the oldest."""
+        dropped: list[T] = []
         with self._lock:
-            dropped = self._closed or len(self._queue) >= self._pace.queue
-            if not self._closed:
-                if dropped:
-                    self._queue.popleft()
+            if self._closed:
+                dropped = [item]
+            else:
+                if len(self._queue) >= self._pace.queue:
+                    dropped = [self._queue.popleft()]
                 self._queue.append(item)
             full = len(self._queue) >= self._pace.batch
         if dropped:
-            self._count("dropped", 1)
+            self._became("dropped", dropped)
         if full:
             self.worker.hurry()
 
     def abandon(self) -> None:
         """Give up on what is left; a batch under way is taken for failed."""
         with self._lock:
-            dropped, failed = len(self._queue), self._sending
+            dropped, failed = list(self._queue), self._sending
             self._queue.clear()
-            self._sending, self._closed = 0, True
-        self._count("dropped", dropped)
-        self._count("failed", failed)
+            self._sending, self._closed = [], True
+        self._became("failed", failed)
+        self._became("dropped", dropped)
 
     def _drain(self) -> None:
         while batch := self._take():
@@ -112,11 +114,11 @@ class Outbox(Generic[T]):
                 arrived = self._send(batch)
             finally:
                 with self._lock:
-                    sent, self._sending = self._sending, 0
-                self._count("exported" if arrived else "failed", sent)
+                    sent, self._sending = self._sending, []
+                self._became("exported" if arrived else "failed", sent)
 
     def _take(self) -> list[T]:
         with self._lock:
             count = min(self._pace.batch, len(self._queue))
-            self._sending = count
-            return [self._queue.popleft() for _ in range(count)]
+            self._sending = [self._queue.popleft() for _ in range(count)]
+            return self._sending

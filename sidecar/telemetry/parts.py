@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from sidecar.telemetry import ids
 from sidecar.telemetry import names as n
-from sidecar.telemetry.labels import plain
+from sidecar.telemetry.labels import fit, plain
 from sidecar.telemetry.records import Link, Span, Value
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def child(watched: Watched, session: Session, turn: Turn, part: tuple[str, ...],
         ids.span_id(*key),
         watched.clock.wall(made.since),
         watched.clock.wall(max(made.until, made.since)),
-        base(session) | made.attributes | error,
+        fit(base(session) | made.attributes | error),
         kind="client" if made.client else "internal",
         error=made.error,
     )
@@ -70,7 +70,7 @@ def root(watched: Watched, session: Session, turn: Turn, end: End) -> Span:
         None,
         watched.clock.wall(turn.started_at),
         watched.clock.wall(max(end.at, turn.started_at)),
-        attributes | ({n.ERROR_TYPE: error} if error else {}),
+        fit(attributes | ({n.ERROR_TYPE: error} if error else {})),
         links=(end.link,) if end.link else (),
         error=error,
         reason=end.reason,

@@ -6,7 +6,7 @@ configured nothing of the SDK is ever imported.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -46,3 +46,7 @@ class Event(Struct, frozen=True):
     span: int
     attributes: dict[str, Value]
     severity: Literal["info", "warn"] = "info"
+    text: str = ""
+    """The body, for back ends that show nothing else: our own words."""
+    line: dict[str, Any] = {}
+    """The lifecycle line that it takes the place of."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sidecar.changes import Change
     from sidecar.session import Session
     from sidecar.telemetry.lifecycle import Stream
+    from sidecar.telemetry.records import Event
     from sidecar.telemetry.watched import Watched
 
 log = logging.getLogger("sidecar.telemetry")
@@ -41,7 +42,12 @@ class Telemetry:
     def __init__(self, watched: Watched, stream: Stream, settings: Settings) -> None:
         """Start it all; raises OtlpError where the environment asks for what is not built."""
         self._metrics = Metrics(watched, per_session=settings.per_session)
-        origin = Origin(watched.facts().version, self._metrics.collect, self._metrics.spans)
+        origin = Origin(
+            watched.facts().version,
+            self._metrics.collect,
+            self._metrics.spans,
+            self._undelivered,
+        )
         self._export = export(settings.otlp, origin)
         events = self._export.event if self._export is not None and self._export.logs else None
         self.lifecycle = Lifecycle(watched, stream, events=events, progress=settings.progress_lines)
@@ -71,6 +77,9 @@ class Telemetry:
             else:
                 due += [] if following is None else [following]
         return min(due, default=None)
+
+    def _undelivered(self, event: Event) -> None:
+        self.lifecycle.undelivered(event)
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return the metrics' body and content type for an `Accept` header; from any thread."""

@@ -40,6 +40,11 @@ class Received:
         self.headers: list[dict[str, str]] = []
         self.url = ""
         self.status = 200
+        self.asked = threading.Semaphore(0)
+        """Released by every push, before it is answered."""
+        self.free = threading.Event()
+        """Cleared, pushes wait for their answers."""
+        self.free.set()
         self._came = threading.Condition()
 
     def add(self, request: object, headers: dict[str, str]) -> None:
@@ -86,9 +91,12 @@ def over_http() -> Iterator[Received]:
         def do_POST(self) -> None:
             request = REQUESTS[self.path]()
             request.ParseFromString(self.rfile.read(int(self.headers["Content-Length"])))
-            if received.status == 200:
+            status = received.status
+            received.asked.release()
+            received.free.wait(20)
+            if status == 200:
                 received.add(request, {k.lower(): v for k, v in self.headers.items()})
-            self.send_response(received.status)
+            self.send_response(status)
             self.send_header("Content-Length", "0")
             self.end_headers()
 
@@ -112,6 +120,8 @@ def over_grpc() -> Iterator[Received]:
             self._response = response
 
         def Export(self, request: object, context: grpc.ServicerContext) -> object:  # noqa: N802 - gRPC
+            received.asked.release()
+            received.free.wait(20)
             received.add(request, {key: str(value) for key, value in context.invocation_metadata()})
             return self._response()
 

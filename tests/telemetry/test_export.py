@@ -1,5 +1,6 @@
 """Collectors that are dead, slow or mute, the environment, and what is imported when."""
 
+import json
 import logging
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from sidecar import signals as g
 from sidecar.telemetry.targets import Protocol
 from sidecar.telemetry.telemetry import Settings, Telemetry
-from tests.telemetry.collector import mute, over_http, refusing
+from tests.telemetry.collector import mute, over_grpc, over_http, refusing
 from tests.telemetry.plugged import plugged
 from tests.telemetry.world import World, prompt, scenario, sees
 
@@ -37,15 +38,6 @@ def test_spans_that_arrived_are_counted() -> None:
         telemetry.shutdown(10)
         assert outcomes(telemetry) == {"exported": len(received.spans), "failed": 0, "dropped": 0}
         assert len(received.spans) == 9
-
-
-def test_a_collector_that_answers_no_has_failed() -> None:
-    with over_http() as received:
-        received.status = 404
-        world, telemetry = plugged(received.url)
-        scenario(world)
-        telemetry.shutdown(10)
-        assert outcomes(telemetry) == {"exported": 0, "failed": 9, "dropped": 0}
 
 
 @pytest.mark.parametrize("broken", [refusing, mute])
@@ -157,3 +149,99 @@ def test_no_provider_of_the_process_is_touched() -> None:
     code = PLUG + "\nimport opentelemetry.trace as t\nassert t._TRACER_PROVIDER is None"
     with refusing() as url:
         run(code.format(url=url, protocol=None))
+
+
+def told(telemetry: Telemetry) -> list[str]:
+    stream = telemetry.lifecycle._stream
+    assert isinstance(stream, StringIO)
+    return [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("status", [400, 404, 500])
+def test_what_a_collector_refuses_is_counted_and_its_events_are_told_after_all(status: int) -> None:
+    with over_http() as received:
+        received.status = status
+        world, telemetry = plugged(received.url)
+        scenario(world)
+        assert "turn.stalled" not in told(telemetry)
+        telemetry.shutdown(10)
+    assert outcomes(telemetry) == {"exported": 0, "failed": 9, "dropped": 0}
+    assert told(telemetry)[-2:] == ["turn.stalled", "action.outcome"]
+
+
+@pytest.mark.parametrize("broken", [refusing, mute])
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_a_verdict_is_told_though_the_collector_is_dead(
+    broken: Callable[[], AbstractContextManager[str]], protocol: Protocol
+) -> None:
+    with broken() as url:
+        world, telemetry = plugged(url, protocol, traces=False, metrics=False)
+        world.see(sees(1000), prompt(1000))
+        world.judge(3700)
+        telemetry.shutdown(0.5)
+    assert told(telemetry)[-1] == "turn.stalled"
+    assert told(telemetry).count("turn.stalled") == 1
+
+
+def test_what_arrived_is_not_told_twice() -> None:
+    with over_http() as received:
+        world, telemetry = plugged(received.url)
+        scenario(world)
+        telemetry.shutdown(10)
+        assert len(received.logs) == 2
+    assert not {"turn.stalled", "action.outcome"} & {*told(telemetry)}
+
+
+def test_a_collector_that_is_down_for_a_while_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The protocol's own rule: 503 is tried again, with a growing pause, within the time of one push."""
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
+    with over_http() as received:
+        received.status = 503
+        world, telemetry = plugged(received.url, metrics=False, logs=False)
+        world.see(sees(1000), prompt(1000), g.TurnEnded(1010, "completed"))
+        received.asked.acquire(timeout=10)
+        received.status = 200
+        received.wait(2, "spans")
+        telemetry.shutdown(10)
+    assert outcomes(telemetry) == {"exported": 2, "failed": 0, "dropped": 0}
+    assert len(received.spans) == 2
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_a_slow_collector_gets_everything_and_delays_nothing(
+    protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
+    with over_grpc() if protocol == "grpc" else over_http() as received:
+        received.free.clear()
+        world, telemetry = plugged(received.url, protocol, metrics=False, logs=False)
+        world.see(sees(1000), prompt(1000), g.TurnEnded(1010, "completed"))
+        assert received.asked.acquire(timeout=10), "a push is under way, and not answered"
+        started = time.monotonic()
+        for number in range(200):
+            at = 1020.0 + number
+            world.see(sees(at), prompt(at, f"t{number}"), g.TurnEnded(at + 1, "completed"), session="s2")
+        assert telemetry.tick(2000) is None
+        assert time.monotonic() - started < 2
+        received.free.set()
+        telemetry.shutdown(10)
+    assert len(received.spans) == 402
+    assert outcomes(telemetry) == {"exported": 402, "failed": 0, "dropped": 0}
+
+
+def test_what_waits_is_bounded_however_long_the_ids_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
+    with mute() as url:
+        world, telemetry = plugged(url, metrics=False)
+        for number in range(50):
+            turn = f"{number}" + "\N{SNOWMAN}" * 10_000
+            world.see(sees(1000), prompt(1000, turn), g.ToolStarted(1001, "c" * 10_000, "Bash"), session=turn)
+            world.see(g.TurnEnded(1002, "died"), session=turn)
+        export = telemetry._export
+        assert export is not None
+        assert export._spans is not None
+        waiting = list(export._spans._queue)
+        assert len(waiting) >= 100
+        assert len({span.trace for span in waiting}) == 50, "ids are of the whole, not of what is shown"
+        assert max(len(str(value)) for span in waiting for value in span.attributes.values()) == 1024
+        telemetry.shutdown(0.3)

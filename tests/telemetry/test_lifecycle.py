@@ -211,9 +211,23 @@ def test_verdicts_and_acts_go_to_the_collector_or_to_stdout_not_both() -> None:
         "agent_sidecar.evidence": "transcript",
         "agent_sidecar.reason": stalled.attributes["agent_sidecar.reason"],
     }
+    assert stalled.text == stalled.attributes["agent_sidecar.reason"]
+    assert [event.text for event in heard.world.events[1:3]] == ["because", "interrupt: effective"]
+    assert heard.world.events[-1].text == "ttl.reap"
     outcome = heard.world.events[2]
     assert outcome.attributes["agent_sidecar.action.outcome"] == "effective"
     assert outcome.severity == "info"
+
+
+def test_what_no_collector_took_is_told_as_the_line_it_took_the_place_of() -> None:
+    told, sent = Heard(), Heard(events=True)
+    for heard in (told, sent):
+        heard.stall()
+    for event in sent.world.events:
+        sent.lifecycle.undelivered(event)
+    events = [line for line in told.lines() if line["event"] in n.EVENTS]
+    assert [line for line in sent.lines() if line["event"] in n.EVENTS] == events
+    assert len(events) == 3
 
 
 @pytest.mark.parametrize("outcome", ["failed", "ineffective", "held"])

@@ -27,10 +27,10 @@ class Gate:
 
 
 def box(gate: Gate, pace: Pace, counted: Counter[str]) -> Outbox[int]:
-    def count(outcome: str, number: int) -> None:
-        counted[outcome] += number
+    def became(outcome: str, items: list[int]) -> None:
+        counted[outcome] += len(items)
 
-    return Outbox("test", gate, pace, count)
+    return Outbox("test", gate, pace, became)
 
 
 def test_the_oldest_makes_room_and_is_counted() -> None:
@@ -72,11 +72,11 @@ def test_an_exporter_that_raises_has_failed_and_is_asked_again(caplog: pytest.Lo
             raise RuntimeError("broken")
         return True
 
-    def count(outcome: str, number: int) -> None:
-        counted[outcome] += number
+    def became(outcome: str, items: list[int]) -> None:
+        counted[outcome] += len(items)
 
     with caplog.at_level(logging.ERROR):
-        outbox = Outbox("test", send, Pace(10, 1, 60), count)
+        outbox = Outbox("test", send, Pace(10, 1, 60), became)
         outbox.put(1)
         assert tried.acquire(timeout=10)
         outbox.put(2)
