@@ -7,6 +7,7 @@ is judged again; until then an open turn counts as one whose records lie there u
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -14,6 +15,7 @@ import aiohttp
 from sidecar import signals as g
 from sidecar.agent import SourceDown
 from sidecar.agents.opencode.server import check
+from sidecar.sources.sse import Cutter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,14 +28,15 @@ if TYPE_CHECKING:
 MAX_EVENT: Final = 8 << 20
 """Bytes of one event; a tool's output or a file in it can be large, and larger ones are skipped."""
 
-READ_AHEAD: Final = 10_000
-"""Events kept between two reads; then the server waits."""
+READ_AHEAD: Final = 16 << 20
+"""Bytes kept undecoded between two reads: a poll may take long, and a stream may tell much meanwhile."""
 
 FIRST: Final = 3.0
 """Seconds that a read waits for the connection."""
 
 LONGEST_PAUSE: Final = 10.0
-"""Between two tries to connect."""
+"""Between two tries to connect. A stream that breaks sooner than this counts as one more failure:
+after each, everything that could have been missed is asked for."""
 
 
 class Events:
@@ -49,7 +52,9 @@ class Events:
         self._tracks = tracks
         self._decoder = decoder
         self._poll = poll
-        self._told: asyncio.Queue[tuple[float, bytes | None]] = asyncio.Queue(READ_AHEAD)
+        self._told: deque[tuple[float, bytes | None]] = deque()
+        self._size = 0
+        self._decoded: list[g.Observation] = []
         self._stream: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()
         self._connection = 0
@@ -87,14 +92,18 @@ class Events:
 
     def drain(self) -> list[g.Observation]:
         """Decode what has arrived."""
-        out: list[g.Observation] = []
-        while not self._told.empty():
-            at, data = self._told.get_nowait()
+        self._decode()
+        out, self._decoded = self._decoded, []
+        return out + (self._decoder.counted(out[-1].session, out[-1].signal.at) if out else [])
+
+    def _decode(self) -> None:
+        while self._told:
+            at, data = self._told.popleft()
             if data is None:
                 self._decoder.oversized()
             else:
-                out += self._decoder.feed(data, at)
-        return out + (self._decoder.counted(out[-1].session, out[-1].signal.at) if out else [])
+                self._decoded += self._decoder.feed(data, at)
+        self._size = 0
 
     async def close(self) -> None:
         """Stop listening."""
@@ -118,7 +127,7 @@ class Events:
     async def _follow(self) -> None:
         failures = 0
         while True:
-            connection = self._connection
+            began = self._tracks.clock.now()
             try:
                 await self._listen()
                 self._why = "its stream ended"
@@ -126,7 +135,8 @@ class Events:
                 self._why = str(down)
             self._up = False
             self._noticed()
-            failures = 1 if self._connection != connection else failures + 1
+            held = self._tracks.clock.now() - began >= LONGEST_PAUSE
+            failures = 1 if held else failures + 1
             await asyncio.sleep(min(LONGEST_PAUSE, 0.25 * 2 ** min(failures, 10)))
 
     async def _listen(self) -> None:
@@ -134,64 +144,30 @@ class Events:
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=settings.timeout, sock_read=settings.stream_timeout
         )
+        now = asyncio.get_running_loop().time
         async with self._server.request("GET", "global", "event", timeout=timeout) as answer:
             check(answer.status)
             if answer.content_type != "text/event-stream":
                 raise SourceDown("its answer is no event stream")
-            cutter = Cutter()
-            async for chunk in answer.content.iter_any():
-                for data in cutter.feed(chunk):
-                    await self._told.put((self._tracks.clock.now(), data))
-                    if not self._up:
-                        self._up, self._connection = True, self._connection + 1
-                    self._noticed()
+            cutter = Cutter(MAX_EVENT)
+            # What drips without ever being an event is no stream either.
+            async with asyncio.timeout(settings.stream_timeout) as dead:
+                async for chunk in answer.content.iter_any():
+                    for data in cutter.feed(chunk):
+                        self._tell(data)
+                        dead.reschedule(now() + settings.stream_timeout)
+
+    def _tell(self, data: bytes | None) -> None:
+        """Keep an event for the next read; what is kept undecoded is bounded, its signals are small."""
+        self._told.append((self._tracks.clock.now(), data))
+        self._size += len(data or b"")
+        if self._size > READ_AHEAD:
+            self._decode()
+        if not self._up:
+            self._up, self._connection = True, self._connection + 1
+        self._noticed()
 
     def _noticed(self) -> None:
         self._tried.set()
         if self.wake is not None:
             self.wake.set()
-
-
-class Cutter:
-    """Server-sent events out of chunks: the data of each, or None for one that is too large."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-        self._data: list[bytes] = []
-        self._size = 0
-        self._skipping = False
-        self._torn = False
-
-    def feed(self, chunk: bytes) -> list[bytes | None]:
-        """The events that this chunk completes."""
-        done: list[bytes | None] = []
-        scanned = len(self._rest)
-        self._rest += chunk
-        start = 0
-        while (at := self._rest.find(b"\n", max(start, scanned))) >= 0:
-            self._line(bytes(self._rest[start:at]).removesuffix(b"\r"), done)
-            start = at + 1
-        del self._rest[:start]
-        if self._size + len(self._rest) > MAX_EVENT or self._skipping:
-            self._skip()
-            self._torn = self._torn or bool(self._rest)
-            self._rest.clear()
-        return done
-
-    def _line(self, line: bytes, done: list[bytes | None]) -> None:
-        if self._torn:
-            self._torn = False  # the rest of a line that was let go of: no end of an event, though empty
-        elif line.startswith(b"data:") and not self._skipping:
-            self._data.append(line[5:].removeprefix(b" "))
-            self._size += len(line)
-            if self._size > MAX_EVENT:
-                self._skip()
-        elif not line:
-            if self._data or self._skipping:
-                done.append(None if self._skipping else b"\n".join(self._data))
-            self._data, self._size, self._skipping = [], 0, False
-
-    def _skip(self) -> None:
-        """Let go of an event that is too large, and of the rest of it."""
-        self._skipping = True
-        self._data, self._size = [], 0

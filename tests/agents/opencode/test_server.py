@@ -7,19 +7,15 @@ import contextlib
 import shutil
 import ssl
 import subprocess
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sidecar import signals as g
 from sidecar.agent import SourceDown
 from sidecar.agents.opencode import events
 from sidecar.agents.opencode.adapter import Settings
-from sidecar.agents.opencode.events import Cutter
 from tests.agents.opencode.fake import Fake, serving, watching
 
 if TYPE_CHECKING:
@@ -178,34 +174,6 @@ async def test_a_large_event_is_skipped_and_counted(server: Fake, monkeypatch: p
         assert isinstance(records, g.Records)
         assert records.oversized == 1
         assert records.presence >= 1
-
-
-PIECES = b'data: {"a":1}\n\n: comment\n\nevent: x\r\ndata: one\r\ndata: two\r\n\r\ndata:three\n\nid: 4\n\ndata: half'
-
-
-@given(st.lists(st.integers(0, len(PIECES)), max_size=20))
-def test_events_are_the_same_however_they_are_cut(cuts: list[int]) -> None:
-    cutter, done = Cutter(), list[bytes | None]()
-    edges = [0, *sorted(cuts), len(PIECES)]
-    for start, stop in pairwise(edges):
-        done += cutter.feed(PIECES[start:stop])
-    assert done == [b'{"a":1}', b"one\ntwo", b"three"]
-
-
-@pytest.mark.parametrize("chunk", [1_000, 100_000])
-def test_an_event_without_an_end_takes_no_memory(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "MAX_EVENT", 50_000)
-    cutter = Cutter()
-    assert cutter.feed(b"data: ") == []
-    for _ in range(200):
-        assert cutter.feed(b"x" * chunk) == []
-        assert len(cutter._rest) <= 50_000 + chunk
-    assert cutter.feed(b"\ndata: y\n\ndata: next\n\n") == [None, b"next"]
-
-
-def test_many_lines_of_one_event_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "MAX_EVENT", 1_000)
-    assert Cutter().feed(b"data: 0123456789\n" * 200 + b"\ndata: z\n\n") == [None, b"z"]
 
 
 def test_a_key_needs_its_certificate() -> None:
