@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sidecar import signals as g
 from sidecar.agents.opencode import parts
 from sidecar.agents.opencode import records as r
 from sidecar.agents.opencode import track as k
 from sidecar.agents.opencode.track import Answering, Asked, Track
 
 if TYPE_CHECKING:
-    from sidecar import signals as g
     from sidecar.agents.opencode.tracks import Tracks
 
 
@@ -39,13 +39,13 @@ class Messages:
             t.asked.pieces += 1
             t.asked.own += part.type == "compaction" or bool(part.synthetic)
         m = _answering(t, part.message_id)
-        return [] if m is None else self._works(t, parts.updated(t, m, part, at))
+        return [] if m is None else self._works(t, m, parts.updated(t, m, part, at))
 
     def delta(self, x: r.Told, at: float) -> list[g.Observation]:
         """A piece of a part."""
         t = self._tracks.get(x.session_id)
         m = _answering(t, x.message_id)
-        return [] if m is None else self._works(t, parts.added(m, x.part_id, r.length(x.delta), at))
+        return [] if m is None else self._works(t, m, parts.added(m, x.part_id, r.length(x.delta), at))
 
     def _prompt(self, t: Track, info: r.Info, at: float) -> list[g.Signal]:
         """A user's message: it is asked, and its turn begins when the server goes to work on it."""
@@ -74,8 +74,11 @@ class Messages:
         m.completed = info.time.completed is not None
         if info.error is not None:
             m.failure, t.guarded = k.failed(info.error), t.guarded or info.error.guarded
-        if info.mode == "compaction" or bytes(info.summary) == b"true":
-            signals += k.compact(t, at, runs=not m.completed)
+        m.compacts = info.mode == "compaction" or bytes(info.summary) == b"true"
+        if m.compacts:
+            told = k.compact(t, at, runs=not m.completed)
+            done = told and m.completed and m.failure is None
+            signals += [*told, g.Progress(at)] if done else told
         return signals
 
     def _turn(self, t: Track, asked: str, info: r.Info, at: float) -> list[g.Signal]:
@@ -89,9 +92,13 @@ class Messages:
         stamp = info.time.created if queued is None else queued.created
         return [*k.end(t, at, "completed"), *k.begin(t, asked, at, self._tracks.core(stamp))]
 
-    def _works(self, t: Track, signals: list[g.Signal]) -> list[g.Observation]:
+    def _works(self, t: Track, m: Answering, signals: list[g.Signal]) -> list[g.Observation]:
+        """The summary that a compaction writes is no work before it is done: work would be its end."""
         if signals:
             t.hint = None
+            if m.compacts and t.compacting:
+                signals = [signal for signal in signals if not isinstance(signal, g.Progress)]
+            t.compacting = t.compacting and m.compacts
         return self._tracks.of(t, signals)
 
 

@@ -47,6 +47,7 @@ class Answering(Struct):
     finished: bool = False
     completed: bool = False
     compacts: bool = False
+    """Whether it is the summary that a compaction writes."""
     failure: g.Outcome | None = None
     reach: int = 0
     """What the present attempt has written, in characters and tool calls."""

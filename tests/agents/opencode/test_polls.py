@@ -88,6 +88,21 @@ async def test_an_open_tool_is_found_open(server: Fake) -> None:
         assert session.phase == "tool"
 
 
+async def test_a_compaction_is_found_under_way_though_its_summary_has_begun(server: Fake) -> None:
+    server.session()
+    server.message("ses_1", "msg_1u", "user", 60)
+    text = {"id": "prt_1", "type": "text", "text": "a summ", "time": {"start": stamp(40)}}
+    told = {"parentID": "msg_1u", "mode": "compaction", "summary": True}
+    server.message("ses_1", "msg_1a", "assistant", 59, text, **told)
+    server.busy("ses_1")
+    async with watching(server) as watched:
+        await watched.read(watched.events)
+        session = watched.seen()
+        assert session is not None
+        assert session.phase == "compacting"
+        assert session.compacting_since == pytest.approx(watched.clock.now() - 59, abs=1)
+
+
 async def test_history_alone_opens_nothing(server: Fake) -> None:
     hung(server, "ses_1", RUNNING)
     server.statuses.clear()

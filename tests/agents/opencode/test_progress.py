@@ -149,8 +149,36 @@ def test_a_compaction_is_one_until_it_is_over() -> None:
     s = Stream().working()
     assert s.answer("msg_2a", mode="compaction", summary=True) == [g.CompactionStarted(0)]
     assert s.seen().phase == "compacting"
-    assert s.completed("msg_2a", mode="compaction", summary=True, finish="stop") == [g.CompactionEnded(0)]
+    told = s.completed("msg_2a", mode="compaction", summary=True, finish="stop")
+    assert told == [g.CompactionEnded(0), g.Progress(0)]
     assert s.tell(event("session.compacted", sessionID="ses_1")) == []
+
+
+def test_a_compaction_that_writes_is_one_all_the_same_and_has_its_own_bound() -> None:
+    s = Stream().working()
+    s.answer("msg_2a", mode="compaction", summary=True)
+    assert s.at(60).delta("a summary", "prt_2", "msg_2a") == []
+    assert s.seen().phase == "compacting"
+    s.fleet.tick(20 * 60.0)
+    assert s.seen().verdicts == [], "twenty minutes would be too long for the model"
+    s.fleet.tick(31 * 60.0)
+    assert [verdict.bound for verdict in s.seen().verdicts] == ["compacting"]
+
+
+def test_work_of_another_message_is_the_end_of_a_compaction_that_only_the_status_tells() -> None:
+    s = Stream().working()
+    s.status("busy", phase="compacting")
+    assert s.at(5).delta("text") == [g.Progress(5)]
+    assert s.seen().phase == "model"
+    assert s.at(9).status("busy", phase="compacting") == [g.CompactionStarted(9)]
+    assert s.at(10).status("busy", phase="thinking") == [g.CompactionEnded(10)]
+
+
+def test_a_compaction_that_was_aborted_is_no_work() -> None:
+    s = Stream().working()
+    s.answer("msg_2a", mode="compaction", summary=True)
+    aborted: Json = {"error": {"name": "MessageAbortedError"}, "mode": "compaction", "summary": True}
+    assert s.completed("msg_2a", **aborted) == [g.CompactionEnded(0)]
 
 
 GUARD = {"sessionID": "ses_1", "guard": "stall", "action": "stop", "detail": "no output for 10m"}
@@ -240,6 +268,23 @@ def test_a_richer_status_is_used() -> None:
     s.tool("completed", tool="mcp_x")
     assert s.status("busy", phase="tool", tool="other") == [g.ToolStarted(0, "status-other", "other")]
     assert s.status("busy", phase="writing") == [g.ToolEnded(0, "status-other", echo=True)]
+
+
+def test_the_richer_status_outlasts_a_tool_that_the_stream_lost() -> None:
+    """A silent tool that only the status knows is no model that hangs, however long."""
+    s = Stream().working()
+    s.status("busy", phase="tool", tool="bash", step=2, since=1)
+    s.fleet.tick(6 * 3600.0)
+    assert s.seen().phase == "tool"
+    assert s.seen().verdicts == []
+
+
+def test_the_richer_status_moves_no_clock() -> None:
+    s = Stream().working()
+    s.at(10).delta("x")
+    for n, phase in enumerate(("preparing", "thinking", "writing", "thinking"), 2):
+        assert s.at(10.0 * n).status("busy", phase=phase, step=n, since=10_000 * n) == []
+    assert s.seen().silence(50) == 40
 
 
 def test_a_status_that_nobody_knows_means_that_it_is_at_work() -> None:
