@@ -40,6 +40,7 @@ e2e: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python tests/bench/bench_tail.py
+	PYTHONPATH=. $(BIN)/python tests/bench/bench_scrape.py
 
 clean:
 	rm -rf $(VENV) .e2e .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage build dist

@@ -25,6 +25,7 @@ from sidecar.server.app import Api, Options
 from sidecar.session import PHASES, Session, Turn, Verdict
 from sidecar.telemetry import names as n
 from sidecar.telemetry.lines import LINES, silence
+from sidecar.telemetry.resource import K8S, resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,6 +181,18 @@ def test_every_attribute_has_a_place() -> None:
     told = {name for row in table("Attributes").rows for name in listed(row[0])}
     known = constants("Attributes of the conventions.") | constants("Our own.")
     assert {name.removesuffix("PHASE") for name in told} == known
+
+
+def test_every_deviation_from_the_conventions_has_a_row_with_its_reason() -> None:
+    told = table("Convention").by("What we do, and why")
+    assert told == {name: why.replace("`", "") for name, why in n.DEVIATIONS.items()}
+    assert n.CONVENTIONS in TEXT.replace("`", "")
+
+
+def test_the_resource_is_described() -> None:
+    told = {name for row in table("Resource").rows for name in listed(row[0])}
+    found = {*resource("1").attributes} | {*K8S, "service.namespace", "container.id"}
+    assert told == {name for name in found if not name.startswith("telemetry.sdk.")}
 
 
 def test_every_command_has_a_row() -> None:

@@ -40,6 +40,10 @@ class Event(NamedTuple):
     trace: str
     span: str
     attributes: dict[str, Any]
+    severity: str
+    body: str
+    at: int
+    resource: dict[str, Any]
 
 
 class Receiver:
@@ -55,7 +59,9 @@ class Receiver:
         return [_span(span) for span in self._received.spans if span.name.startswith(name)]
 
     def events(self, name: str = "") -> list[Event]:
-        return [_event(log) for log in self._received.logs if log.event_name.startswith(name)]
+        scopes = [(r, s) for r, s in self._received.scopes if hasattr(s, "log_records")]
+        logs = [(resource, log) for resource, scope in scopes for log in scope.log_records]
+        return [_event(log, resource) for resource, log in logs if log.event_name.startswith(name)]
 
     def span(self, name: str) -> Span:
         """Wait for the first span of that name."""
@@ -95,5 +101,15 @@ def _span(span: Any) -> Span:
     )
 
 
-def _event(log: Any) -> Event:
-    return Event(log.event_name, log.trace_id.hex(), log.span_id.hex(), plain(log.attributes))
+def _event(log: Any, resource: dict[str, Any]) -> Event:
+    ids = log.trace_id.hex(), log.span_id.hex()
+    text = log.body.string_value
+    return Event(
+        log.event_name,
+        *ids,
+        plain(log.attributes),
+        log.severity_text,
+        text,
+        log.time_unix_nano,
+        resource,
+    )

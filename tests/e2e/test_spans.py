@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sidecar.telemetry import ids
+from sidecar.telemetry.names import EVENTS
 from tests.e2e.claude import Claude, prompt
 from tests.e2e.process import Json, until
 from tests.e2e.receiver import Receiver, Span, receiving
-from tests.e2e.sidecar import Sidecar
+from tests.e2e.sidecar import Sidecar, free_port
 from tests.e2e.test_main_job import at, control, hosted
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def test_a_stalled_turn_is_one_trace_that_begins_to_arrive_while_it_hangs(
     assert (stall.end - stall.start) / 1e9 == pytest.approx(8, abs=1)
     assert stall.attributes["agent_sidecar.stall.tripped"]
     told_of(collector, root)
+    assert not sidecar.events("turn.stalled"), "told to the collector, not twice"
 
 
 def told_of(collector: Receiver, root: Span) -> None:
@@ -121,6 +123,12 @@ def told_of(collector: Receiver, root: Span) -> None:
     assert {(event.trace, event.span) for event in collector.events()} == {(root.trace, root.id)}
     assert collector.events()[-1].attributes["agent_sidecar.action.outcome"] == "effective"
     assert collector.events()[0].attributes["agent_sidecar.reason"] == root.reason
+    stalled, intent, outcome = collector.events()
+    assert [event.severity for event in (stalled, intent, outcome)] == ["WARN", "INFO", "INFO"]
+    assert (stalled.body, outcome.body) == (root.reason, "interrupt: effective")
+    assert root.start < stalled.at <= intent.at <= outcome.at
+    assert stalled.resource["service.name"] == "agent-sidecar"
+    assert stalled.resource["process.runtime.name"] == "cpython"
     assert collector.pushes == 1
     agent = {"agent": "claude-code"}
     assert collector.value("ai_agent_turns_total", **agent, outcome="stalled") == 1
@@ -152,3 +160,22 @@ def test_a_sidecar_killed_while_a_turn_hangs_goes_on_with_the_same_trace(
     assert [span.name for span in spans].count(STALL) == 1
     assert root.attributes["error.type"] == "stalled"
     until(lambda: len(collector.events("agent_sidecar.turn.stalled")) == 1, "one verdict")
+
+
+def test_a_collector_that_is_not_there_keeps_nothing_from_being_done_or_told(claude: Claude) -> None:
+    telemetry = {"otlp": {"endpoint": f"http://127.0.0.1:{free_port()}"}, "liveness_after": "1s"}
+    sidecar = Sidecar(claude, control(claude), telemetry=telemetry)
+    sidecar.env["OTEL_BSP_SCHEDULE_DELAY"] = "100"
+    with sidecar:
+        conversation = hosted(claude)
+        conversation.send(prompt("[[bash echo one;;blackhole]]"))
+        sidecar.expect("turn.end", outcome="stalled")
+        until(lambda: sidecar.session()["phase"] == "idle", "the turn is over")
+        asked = time.monotonic()
+        assert sidecar.stop(signal.SIGTERM) == 0
+        assert time.monotonic() - asked < GONE
+    told = [line["event"] for line in sidecar.events() if line["event"] in EVENTS]
+    assert sorted(told) == ["action.intent", "action.outcome", "turn.stalled"]
+    (verdict,) = sidecar.events("turn.stalled")
+    assert verdict["reason"].startswith("no progress for 5")
+    assert len(verdict["trace_id"]) == 32
