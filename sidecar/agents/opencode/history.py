@@ -107,10 +107,9 @@ class History:
         m.compacts = info.mode == "compaction" or bytes(info.summary) == b"true"
         if m.compacts:
             signals += k.compact(t, self._past(info.time.created), runs=info.time.completed is None)
-        echoes: tuple[type[g.Signal], ...] = (g.Used,)
         if t.compacting:  # what a summary has written so far is no work: work would be its end
-            echoes, newest = (g.Used, g.Progress), info.time.created
-        return [s for s in signals if not isinstance(s, echoes)] + [g.Progress(self._past(newest))]
+            return [s for s in signals if not isinstance(s, g.Used | g.Progress)]
+        return [s for s in signals if not isinstance(s, g.Used)] + [g.Progress(self._past(newest))]
 
     def _past(self, stamp: float | None) -> float:
         now = self._tracks.clock.now()
