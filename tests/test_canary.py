@@ -57,6 +57,10 @@ EVENT = {
     *("sessionId", "parentSessionId", "role", "tool", "status", "modelID", "providerID", "name"),
     *("version", "finish", "field", "reason", "permission"),
 }
+STREAM = {
+    *("t", "type", "sessionId", "promptId", "sessionUpdate", "stopReason", "serverTimestamp"),
+    *("event", "run_id", "timestamp"),
+}
 ASKED = ("input", "output", "raw")  # whatever is in these, under whatever name, is somebody's words
 # Beginnings by which a decoder tells one text from another; the word follows them.
 BEGINNINGS = re.compile(r"\[Request interrupted by user|<[a-z-]+>|You've hit your [\w-]+ limit|stub 5\d\d|")
@@ -125,11 +129,20 @@ def of_listing(record: Json) -> Json:
     return record | {"data": record["data"] | extra | {"sessions": listed}}
 
 
+def of_stream(value: Any) -> Any:
+    """An event of a stream by template: what the presets read of it stays, the rest is content."""
+    if isinstance(value, dict):
+        return {k: v if k in STREAM else of_stream(v) for k, v in value.items()} | {WORD: [WORD] * 3}
+    return tainted(value)
+
+
 PLANT: dict[str, Callable[[Json], Json]] = {
     "claude-code": of_claude_code,
     "opencode": of_events,
     "redcode": of_events,
     "http": of_listing,
+    "qwen-serve": of_stream,
+    "hermes-runs": of_stream,
 }
 """How to plant in the recordings of each agent; one that is missing here is not checked, so that fails."""
 

@@ -45,6 +45,8 @@ ENDS: dict[str, tuple[str, dict[str, int], str | None]] = {
     "1.18.33/retried_partial": ("idle", {"interrupted": 1}, "interrupted"),
     "1.18.33/stored_compacted_shell": ("idle", {"completed": 3}, "completed"),
     "1.18.33/unknown_tool": ("idle", {"completed": 1}, "completed"),
+    "0.19.0/stopped": ("idle", {"interrupted": 1}, "interrupted"),
+    "0.24.4/cancelled": ("idle", {"interrupted": 1}, "interrupted"),
     "2.1.197/p_bash": ("idle", {"completed": 1}, "completed"),
     "2.1.332/background_agent": ("idle", {"completed": 2}, "completed"),
     "2.1.332/interrupt_mid_stream": ("idle", {"interrupted": 1}, "interrupted"),

@@ -75,8 +75,10 @@ CONTROLS: Final[dict[str, type[Struct]]] = {
 
 
 def recordings() -> dict[str, Callable[[Sequence[Path]], Recording]]:
-    """How to read what each kind leaves behind, for those that leave something."""
-    return {name: kind.recording for name, kind in KINDS.items() if kind.recording is not None}
+    """How to read what each kind or preset leaves behind, for those that leave something."""
+    readers = {name: kind.recording for name, kind in KINDS.items() if kind.recording is not None}
+    named = dict.fromkeys(KINDS["http"].presets, readers["http"])  # a listing or stream tells whose it is
+    return readers | named
 
 
 def _claude_code(entry: Entry, clock: Clock) -> Agent:

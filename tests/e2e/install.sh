@@ -6,6 +6,8 @@ cd "$(dirname "$0")/../.."
 CLAUDE_VERSION=2.1.332
 SDK_VERSION=0.2.189
 OPENCODE_VERSION=1.18.33
+QWEN_VERSION=0.24.4
+NODE_VERSION=22.23.3
 PYTHON=${PYTHON:-.venv/bin/python}
 
 case "$(uname -m)" in
@@ -38,6 +40,17 @@ if [ "$(cat .e2e/opencode/.version 2>/dev/null)" != "$opencode" ]; then
   npm install --silent --ignore-scripts --omit=optional --no-save --prefix .e2e/opencode "$opencode"
   ln -s "node_modules/opencode-linux-$arch/bin/opencode" .e2e/opencode/opencode
   echo "$opencode" >.e2e/opencode/.version
+fi
+
+# Qwen Code needs a node of its own generation, whatever the machine has.
+qwen="@qwen-code/qwen-code@$QWEN_VERSION node-linux-$arch@$NODE_VERSION"
+if [ "$(cat .e2e/qwen/.version 2>/dev/null)" != "$qwen" ]; then
+  rm -rf .e2e/qwen
+  # shellcheck disable=SC2086 # two packages
+  npm install --silent --ignore-scripts --omit=optional --no-save --prefix .e2e/qwen $qwen
+  ln -s "node_modules/@qwen-code/qwen-code/cli-entry.js" .e2e/qwen/qwen
+  ln -s "node_modules/node-linux-$arch/bin/node" .e2e/qwen/node
+  echo "$qwen" >.e2e/qwen/.version
 fi
 
 # The SDK gets an environment of its own; its bundled CLI goes, so that every test runs the one above.

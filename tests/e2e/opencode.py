@@ -1,21 +1,14 @@
-"""OpenCode in a sandbox: its server, asked through a unix socket that leads into the namespace.
-
-Run as a program, this is the forwarder behind that socket.
-"""
+"""OpenCode in a sandbox: its server, asked through a unix socket that leads into the namespace."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import http.client
 import json
 import signal
-import socket
-import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from tests.e2e.forward import ask, forward
 from tests.e2e.process import Json, until
 from tests.e2e.sidecar import ROOT, Sidecar, merged
 
@@ -63,9 +56,7 @@ class OpenCode:
             "permission": ALLOWED,
         }
         (sandbox.home / "opencode.json").write_text(json.dumps(config))
-        forward = [sys.executable, "-m", "tests.e2e.opencode", str(self.socket), str(PORT)]
-        sandbox.start(forward, {"PYTHONPATH": str(ROOT)})
-        until(self.socket.exists, "the forwarder listens")
+        forward(sandbox, self.socket, PORT)
         self.start()
 
     def start(self) -> None:
@@ -81,21 +72,14 @@ class OpenCode:
 
     def api(self, method: str, path: str, body: object = None, directory: Path | None = None) -> Any:
         """Ask the server; gives the decoded answer, which has to be a good one."""
-        headers = {"Content-Type": "application/json", "Connection": "close"}
+        headers = {}
         if directory is not None:
             headers["x-opencode-directory"] = quote(str(directory))
         if self.password is not None:
             pair = base64.b64encode(f"opencode:{self.password}".encode()).decode()
             headers["Authorization"] = f"Basic {pair}"
-        with socket.socket(socket.AF_UNIX) as peer:
-            peer.settimeout(30)
-            peer.connect(str(self.socket))
-            connection = http.client.HTTPConnection("opencode")
-            connection.sock = peer
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            answer = connection.getresponse()
-            text = answer.read()
-        assert answer.status in (200, 204), (answer.status, text[:200])
+        status, text = ask(self.socket, method, path, body, headers)
+        assert status in (200, 204), (status, text[:200])
         return json.loads(text) if text else None
 
     def session(self, directory: Path | None = None) -> str:
@@ -128,29 +112,3 @@ class Beside(Sidecar):
             merged({"kind": "opencode", "url": f"unix:{opencode.socket}", "every": "1s"}, agent or {})
         ]
         self.config.write_text(json.dumps(told))
-
-
-async def forward(path: str, port: int) -> None:
-    """Carry bytes between the socket and the port; where nobody listens there, hang up."""
-
-    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while chunk := await reader.read(65536):
-                writer.write(chunk)
-                await writer.drain()
-        writer.close()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            writer.close()
-            return
-        await asyncio.gather(pipe(reader, far_writer), pipe(far_reader, writer))
-
-    server = await asyncio.start_unix_server(serve, path)
-    await server.serve_forever()
-
-
-if __name__ == "__main__":
-    asyncio.run(forward(sys.argv[1], int(sys.argv[2])))

@@ -37,7 +37,8 @@ class Http:
         self._track = Track(settings, clock, attended=attended)
         self._poll = Poll(self._server, self._track, clock)
         self._calls = Calls(self._server, clock)
-        self._events = None if settings.events is None else Events(self._server, settings.events, clock)
+        stream = settings.events if settings.events is not None and settings.events.listen else None
+        self._events = None if stream is None else Events(self._server, stream, clock)
         self._poll.told = self._listen
         self.sources: list[Source] = [self._poll]
         if self._events is not None:
@@ -78,7 +79,7 @@ class Http:
             count = await self._poll.count()
         except SourceDown as down:
             return [Finding("listing", ok=False, detail=f"{settings.url}: {down}")]
-        turns = "its stream shows turns" if settings.events is not None else "nothing shows their turns"
+        turns = "its stream shows turns" if self._events is not None else "nothing shows their turns"
         ends = [name for name, call in (("interrupt", settings.interrupt), ("reap", settings.reap)) if call]
         return [
             Finding("listing", ok=True, detail=f"{count} sessions; {turns}"),

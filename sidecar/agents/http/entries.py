@@ -63,12 +63,14 @@ def listed(settings: Settings, listing: Listing, answer: object) -> Listed:
     entries: dict[str, Entry] = {}
     whole = True
     for facts in found:
+        if listing.live is not None and find(facts, listing.live) is MISSING:
+            continue
         session = listing.single or _id(find(facts, listing.id or ""))
         if session is None:
             whole = False
         else:
             entries[session] = entry(settings, listing, session, facts)
-    if found and not entries:
+    if not whole and not entries:
         raise SourceDown("no entry of its listing has an id")
     limit = find(answer, listing.limit) if listing.limit is not None else None
     return Listed(entries, whole, limit if isinstance(limit, int) else None)
@@ -83,8 +85,8 @@ def entry(settings: Settings, fields: Fields, session: str, facts: object) -> En
         session,
         "waiting" if waits is not None else state,
         waits,
-        _stamp(facts, fields.created),
-        _stamp(facts, fields.last_activity),
+        stamp_of(facts, fields.created),
+        stamp_of(facts, fields.last_activity),
         fields.done is not None and _true(find(facts, fields.done)),
         _id(find(facts, fields.parent)) if fields.parent is not None else None,
         {path: word(find(facts, path)) for path in asked},
@@ -129,10 +131,13 @@ def _state(fields: Fields, facts: object) -> State | None:
         return None
     said = word(find(facts, fields.status))
     words = {word(key): state for key, state in fields.words.items()}
-    return words.get(said, "busy")
+    state = words.get(said, "busy")
+    rests = state == "idle" and fields.background is not None and _true(find(facts, fields.background))
+    return "background" if rests else state
 
 
-def _stamp(facts: object, path: str | None) -> float | None:
+def stamp_of(facts: object, path: str | None) -> float | None:
+    """The moment that a path leads to, as epoch seconds; None where it leads to none."""
     value = find(facts, path) if path is not None else None
     if isinstance(value, str):
         value = _moment(value)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from sidecar import signals as g
+from sidecar.agents.http.entries import stamp_of
 from sidecar.agents.http.paths import find, word
 from sidecar.clock import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sidecar.agents.http.shapes import Events as Settings
+    from sidecar.agents.http.stream import Events as Settings
     from sidecar.clock import Clock
 
 NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")
@@ -30,38 +31,72 @@ class Happenings:
         self._settings = settings
         self._clock = clock
 
-    def of(self, data: bytes, now: float) -> list[g.Signal]:
-        """The signals of an event; none where it says nothing of work."""
-        try:
-            event = msgspec.json.decode(data)
-        except (ValueError, RecursionError):
+    def of(self, data: bytes, now: float, since: float = float("-inf")) -> list[g.Signal]:
+        """The signals of an event; one that only shows life where it says nothing of work.
+
+        `since`: when its stream began. What happened before is told again, and counts from then.
+        """
+        event = decoded(data)
+        kind = first(event, self._settings.type)
+        if kind is None:
             return [g.Presence(now)]
-        kind = _first(event, self._settings.type)
-        signal = None if kind is None else self._signal(event, kind, now)
+        signal = self._signal(event, kind, self._at(event, now, since))
         return [g.Presence(now) if signal is None else signal]
 
-    def _signal(self, event: Any, kind: str, now: float) -> g.Signal | None:  # noqa: ANN401 - JSON
-        settings, turn = self._settings, iso(self._clock.wall(now))
+    def over(self, data: bytes) -> bool:
+        """Whether this event says that everything kept has been sent again."""
+        replayed = self._settings.replayed
+        return replayed is not None and first(decoded(data), self._settings.type) == replayed
+
+    def _at(self, event: Any, now: float, since: float) -> float:  # noqa: ANN401 - JSON
+        stamp = stamp_of(event, self._settings.stamp)
+        at = now if stamp is None else self._clock.core(stamp)
+        return at if at < since else now
+
+    def _signal(self, event: Any, kind: str, at: float) -> g.Signal | None:  # noqa: ANN401 - JSON
+        settings = self._settings
         if kind in settings.ends:
-            return g.TurnEnded(now, settings.ends[kind])
+            said = None if settings.outcome is None else word(find(event, settings.outcome))
+            return g.TurnEnded(at, settings.outcomes.get(said or "", settings.ends[kind]))
+        turn = self._turn(event, at)
+        if kind in settings.turn_started and turn is not None:
+            return g.TurnStarted(at, turn, at)
         if kind in settings.progress:
-            return g.Progress(now, turn)
-        call = _first(event, settings.call)
-        if call is None:
-            return None
+            return g.Progress(at, turn)
+        call = first(event, settings.call)
+        return None if call is None else self._tool(event, kind, call, turn, at)
+
+    def _tool(self, event: Any, kind: str, call: str, turn: str | None, at: float) -> g.Signal | None:  # noqa: ANN401 - JSON; one event taken apart
+        settings = self._settings
         state = None if settings.tool_state is None else word(find(event, settings.tool_state))
         over = settings.tool_state is None or state in settings.tool_over
         if kind in settings.tool_ended and over:
-            return g.ToolEnded(now, call)
+            return g.ToolEnded(at, call)
         if kind in settings.tool_started and not (state is not None and over):
-            return g.ToolStarted(now, call, _tool(event, settings.tool), turn=turn)
+            return g.ToolStarted(at, call, tool_of(event, settings.tool), turn=turn)
+        return None
+
+    def _turn(self, event: Any, at: float) -> str | None:  # noqa: ANN401 - JSON
+        """The turn that the event belongs to; None where it could say so and does not."""
+        if self._settings.turn is None:
+            return iso(self._clock.wall(at))
+        return word(find(event, self._settings.turn))
+
+
+def decoded(data: bytes) -> Any:  # noqa: ANN401 - JSON
+    """An event; None where it is no JSON."""
+    try:
+        return msgspec.json.decode(data)
+    except (ValueError, RecursionError):
         return None
 
 
-def _first(event: Any, paths: Iterable[str]) -> str | None:  # noqa: ANN401 - JSON is anything
+def first(event: Any, paths: Iterable[str]) -> str | None:  # noqa: ANN401 - JSON is anything
+    """The first word that one of the paths leads to."""
     return next((found for path in paths if (found := word(find(event, path))) is not None), None)
 
 
-def _tool(event: Any, paths: Iterable[str]) -> str:  # noqa: ANN401 - as above
-    name = _first(event, paths)
+def tool_of(event: Any, paths: Iterable[str]) -> str:  # noqa: ANN401 - as above
+    """The tool's name, where it looks like one."""
+    name = first(event, paths)
     return name if name is not None and NAME.fullmatch(name) else UNNAMED

@@ -26,40 +26,47 @@ KBC_BOX: Final[dict[str, Any]] = {
 }
 
 QWEN_SERVE: Final[dict[str, Any]] = {
-    # A listener counts as a client and keeps a session from being idle: only busy ones are listened to.
+    # The listing holds the stored sessions too: only those that run say what they are at. A listener
+    # counts as a client and keeps a session from being idle: only busy ones are listened to. `updatedAt`
+    # moves by bookkeeping, in sessions that were never used, too: it tells no activity.
     "listing": {
         "path": "/workspace/{directory}/sessions",
         "items": "sessions[]",
         "id": "sessionId",
+        "live": "activeWorkState",
         "created": "createdAt",
         "status": "hasActivePrompt",
         "words": {"true": "busy", "false": "idle"},
+        "waiting": {"isWaitingForPermission": "permission", "isWaitingForUserQuestion": "question"},
+        "background": "hasRunningBackgroundTasks",
         "next": "nextCursor",
     },
-    "status": {
-        "path": "/session/{id}/status",
-        "status": "hasActivePrompt",
-        "words": {"true": "busy", "false": "idle"},
-        "waiting": {"isWaitingForPermission": "permission", "isWaitingForUserQuestion": "question"},
-    },
+    # `prompt_cancelled` is no end: it also comes before an error, and where nothing runs.
     "events": {
         "path": "/session/{id}/events",
+        "replayed": "replay_complete",
+        "stamp": "_meta.serverTimestamp",
+        "session": "data.sessionId",
         "type": ["data.update.sessionUpdate", "type"],
+        "turn": "promptId",
+        "turn_started": ["user_message_chunk"],
         "progress": ["agent_message_chunk", "agent_thought_chunk", "plan"],
         "tool_started": ["tool_call"],
         "tool_ended": ["tool_call_update"],
         "tool_state": "data.update.status",
         "call": ["data.update.toolCallId"],
         "tool": ["data.update._meta.toolName", "data.update.kind"],
-        "ends": {"prompt_cancelled": "interrupted", "turn_complete": "completed", "turn_error": "failed"},
+        "ends": {"turn_complete": "completed", "turn_error": "failed", "session_died": "died"},
+        "outcome": "data.stopReason",
+        "outcomes": {"cancelled": "interrupted"},
     },
     "interrupt": {"path": "/session/{id}/cancel"},
     "reap": {"method": "DELETE", "path": "/session/{id}"},
 }
 
 HERMES_RUNS: Final[dict[str, Any]] = {
-    # Nothing lists runs: `ids` or `ids_file` names them. Their event stream has one consumer and is
-    # never read, and `updated_at` stands still while text streams: it says nothing of progress.
+    # Nothing lists runs: `ids` or `ids_file` names them. `updated_at` stands still while text streams:
+    # it says nothing of progress. The stream has a single consumer, usually who started the run.
     "status": {
         "path": "/v1/runs/{id}",
         "status": "status",
@@ -74,6 +81,19 @@ HERMES_RUNS: Final[dict[str, Any]] = {
             "cancelled": "ended",
         },
         "created": "created_at",
+    },
+    "events": {
+        "path": "/v1/runs/{id}/events",
+        "listen": False,
+        "stamp": "timestamp",
+        "session": "run_id",
+        "type": ["event"],
+        "turn": "run_id",
+        "progress": ["message.delta", "reasoning.available"],
+        "tool_started": ["tool.started"],
+        "tool_ended": ["tool.completed"],
+        "call": ["tool"],
+        "ends": {"run.completed": "completed", "run.failed": "failed", "run.cancelled": "interrupted"},
     },
     "interrupt": {"path": "/v1/runs/{id}/stop"},
 }

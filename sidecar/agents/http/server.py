@@ -17,7 +17,7 @@ import msgspec
 from yarl import URL
 
 from sidecar.agent import SourceDown
-from sidecar.agents.http.cutter import Cutter
+from sidecar.agents.http.cutter import Cutter, Sent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -75,18 +75,22 @@ class Server:
         async with self._request(method, path, headers, **options) as answer:
             return answer.status
 
-    async def events(self, path: str, silence: float) -> AsyncGenerator[bytes, None]:
-        """The data of each server-sent event, and nothing for each other sign of life."""
+    async def events(self, path: str, silence: float, after: str | None = None) -> AsyncGenerator[Sent, None]:
+        """Nothing once the stream is there, then each server-sent event.
+
+        `after`: the id of the event that the server is to go on from; None: from now on.
+        """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.settings.timeout, sock_read=silence)
-        async with self._request("GET", path, {"Accept": "text/event-stream"}, timeout=timeout) as answer:
+        headers = {"Accept": "text/event-stream"} | ({} if after is None else {"Last-Event-ID": after})
+        async with self._request("GET", path, headers, timeout=timeout) as answer:
             _check(answer.status)
             if answer.content_type != "text/event-stream":
                 raise SourceDown("its answer is no event stream")
-            yield b""
-            cutter = Cutter()
+            yield Sent(b"", after)
+            cutter = Cutter(after)
             async for chunk in answer.content.iter_any():
-                for data in cutter.feed(chunk):
-                    yield data
+                for sent in cutter.feed(chunk):
+                    yield sent
 
     @asynccontextmanager
     async def _request(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from sidecar.agents.http.shapes import Call, Events, Listing, StatusOf
+from sidecar.agents.http.shapes import Call, Listing, StatusOf
+from sidecar.agents.http.stream import Events
 from sidecar.config_units import FilePath, Seconds, Url
 
 

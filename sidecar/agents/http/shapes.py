@@ -10,7 +10,6 @@ from msgspec import Meta, Struct
 from sidecar.agents.http.paths import steps
 from sidecar.agents.http.template import body_of, checked_path
 from sidecar.config_units import Seconds
-from sidecar.signals import Outcome
 
 Codes = tuple[Annotated[int, Meta(ge=100, le=599)], ...]
 
@@ -48,10 +47,16 @@ class Fields(Struct, frozen=True, kw_only=True):
     parent: str | None = None
     """The session that this one works for."""
 
+    background: str | None = None
+    """True while something still runs in the background of a session that is otherwise idle."""
+
+    live: str | None = None
+    """A path that only sessions that run have: entries without it are of the past, and left out."""
+
     def __post_init__(self) -> None:
         """Every path has to be one."""
-        named = (self.id, self.status, self.created, self.last_activity, self.done, self.parent)
-        for path in (*named, *self.waiting):
+        told = (self.id, self.status, self.created, self.last_activity)
+        for path in (*told, self.done, self.parent, self.background, self.live, *self.waiting):
             if path is not None:
                 steps(path)
 
@@ -99,51 +104,6 @@ class StatusOf(Fields, frozen=True, kw_only=True):
         Fields.__post_init__(self)
         if "{id}" not in checked_path(self.path):
             raise ValueError("path has no {id} in it")
-
-
-class Events(Struct, frozen=True, kw_only=True):
-    """A stream of server-sent events of one session, listened to only while it is busy."""
-
-    path: str
-    """What is asked for, with GET and the session's `{id}` in it. Required."""
-
-    type: tuple[str, ...] = ("type",)
-    """Where an event says what it is: the first path that leads somewhere."""
-
-    progress: tuple[str, ...] = ()
-    """The types that are work done. All others are presence, unless named below."""
-
-    tool_started: tuple[str, ...] = ()
-    """The types that say that a tool runs."""
-
-    tool_ended: tuple[str, ...] = ()
-    """The types that say that it has ended, or what has become of it: see `tool_state`."""
-
-    call: tuple[str, ...] = ("call",)
-    """Where they name the call."""
-
-    tool: tuple[str, ...] = ("tool",)
-    """Where they name the tool."""
-
-    tool_state: str | None = None
-    """Where they tell the tool's state, if one type tells all of them. Off: the type says it."""
-
-    tool_over: tuple[str, ...] = ("completed", "failed")
-    """The states in which it has ended."""
-
-    ends: dict[str, Outcome] = {}
-    """The types that end a turn, each with how."""
-
-    silence: Seconds = 60.0
-    """Without a byte for this long the stream is dead. 60s: servers send a comment every 15 to 30 s."""
-
-    def __post_init__(self) -> None:
-        """Every path has to be one."""
-        if "{id}" not in checked_path(self.path):
-            raise ValueError("path has no {id} in it")
-        for path in (*self.type, *self.call, *self.tool, self.tool_state):
-            if path is not None:
-                steps(path)
 
 
 class Call(Struct, frozen=True, kw_only=True):

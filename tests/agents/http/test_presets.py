@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -73,71 +74,89 @@ def order_of(site: Site) -> list[tuple[str, bytes]]:
     return [(a, b) for a, b in zip(site.asked, site.bodies, strict=True) if not a.startswith("GET")]
 
 
+def qwen(name: str, **facts: Any) -> dict[str, Any]:
+    """A running session as the listing of qwen serve 0.24.4 shows it."""
+    state = {"activeWorkState": "idle", "hasActivePrompt": False, "hasRunningBackgroundTasks": False}
+    waits = {"isWaitingForPermission": False, "isWaitingForUserQuestion": False, "pendingInteractionCount": 0}
+    shown = {"workspaceCwd": "/srv/w.1", "createdAt": "2026-05-17T08:30:00.000Z", "isArchived": False}
+    return {"sessionId": name, "clientCount": 1, "hasTurnError": False} | state | waits | shown | facts
+
+
+BUSY = {"hasActivePrompt": True, "activeWorkState": "active"}
+
+
 async def test_qwen_serve() -> None:
     site = Site()
-    listed = {"sessionId": "s/1", "createdAt": "2026-05-17T08:30:00.000Z", "hasActivePrompt": True}
+    stored = {"sessionId": "stored", "clientCount": 0, "hasActivePrompt": False, "isArchived": False}
+    behind = qwen("s3", hasRunningBackgroundTasks=True)
+
+    def has(*sessions: dict[str, Any]) -> None:
+        site.answers[QWEN] = {"sessions": [*sessions, stored], "nextCursor": 17}
+
+    has(qwen("s/1", **BUSY, isWaitingForPermission=True), behind)
     site.answers |= {
-        QWEN: {"sessions": [listed, {"sessionId": "stored"}], "nextCursor": 17},
-        f"{QWEN}?cursor=17": {"sessions": [{"sessionId": "s2", "hasActivePrompt": False}]},
-        "GET /session/s%2F1/status": {"hasActivePrompt": True, "isWaitingForPermission": True},
-        "GET /session/s2/status": {"hasActivePrompt": False},
+        f"{QWEN}?cursor=17": {"sessions": [qwen("s2"), stored | {"sessionId": "stored too"}]},
         "POST /session/s%2F1/cancel": 204,
         "DELETE /session/s%2F1": 204,
     }
     async with serving(site) as url:
         desk = Desk(url, "qwen-serve", directory="/srv/w.1", events="off")
-        assert await desk.read() == {"s/1": ("waiting", "permission"), "s2": ("idle", None)}
-        site.answers["GET /session/s%2F1/status"] = {"hasActivePrompt": True}
+        first = {"s/1": ("waiting", "permission"), "s2": ("idle", None), "s3": ("delegated", None)}
+        assert await desk.read() == first
+        has(qwen("s/1", **BUSY), behind)
         assert (await desk.read())["s/1"] == ("model", None)
-        site.answers["GET /session/s2/status"] = 500
-        assert (await desk.read())["s2"] == ("unknown", None)
-        site.answers["GET /session/s2/status"] = {"hasActivePrompt": False}
-        assert (await desk.read())["s2"] == ("idle", None)
+        has(qwen("s/1", **BUSY, isWaitingForUserQuestion=True), behind)
+        assert (await desk.read())["s/1"] == ("waiting", "question")
         assert order_of(site) == []
         assert await desk.ended("interrupt", "s/1") == "accepted"
         assert await desk.ended("reap", "s/1") == "accepted"
         assert order_of(site) == [("POST /session/s%2F1/cancel", b""), ("DELETE /session/s%2F1", b"")]
-        site.answers["GET /session/s%2F1/status"] = 404
-        assert set(await desk.read()) == {"s2"}
+        has(stored | {"sessionId": "s/1"}, behind)
+        assert set(await desk.read()) == {"s2", "s3"}
+        assert {a for a in site.asked if a.startswith("GET")} == {QWEN, f"{QWEN}?cursor=17"}
 
 
 async def test_a_turn_of_qwen_serve_is_seen_in_its_stream_and_ends_there() -> None:
-    site, told = Site(), asyncio.Queue[str]()
+    site, told = Site(), asyncio.Queue[dict[str, Any]]()
+    after: list[str | None] = []
 
     async def stream(request: web.Request) -> web.StreamResponse:
+        after.append(request.headers.get("Last-Event-ID"))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         while True:
-            await response.write(f"id: 1\ndata: {await told.get()}\n\n".encode())
+            event = json.dumps({"promptId": "p1", "data": {"sessionId": "s"}} | await told.get())
+            await response.write(f"id: 1\ndata: {event}\n\n".encode())
 
     async def cancel(_: web.Request) -> web.Response:
-        told.put_nowait('{"type": "prompt_cancelled", "data": {"sessionId": "s"}}')
+        told.put_nowait({"type": "prompt_cancelled"})
+        told.put_nowait({"type": "turn_complete", "data": {"stopReason": "cancelled"}})
         return web.Response(status=204)
 
     site.answers |= {
-        QWEN: {"sessions": [{"sessionId": "s"}]},
-        "GET /session/s/status": {"hasActivePrompt": True},
+        QWEN: {"sessions": [qwen("s", **BUSY)]},
         "GET /session/s/events": stream,
         "POST /session/s/cancel": cancel,
     }
     async with serving(site) as url, asyncio.timeout(20):
         desk = Desk(url, "qwen-serve", directory="/srv/w.1")
-        told.put_nowait('{"data": {"update": {"sessionUpdate": "agent_message_chunk"}}}')
+        told.put_nowait({"data": {"update": {"sessionUpdate": "user_message_chunk"}}})
+        told.put_nowait({"type": "replay_complete"})
         await desk.read()
         session = desk.fleet.get("a", "s")
         assert session is not None
         while session.turn is None:
             await desk.read()
-        assert (session.phase, session.resolution) == ("model", "delta")
+        assert (session.turn.id, session.phase, session.resolution) == ("p1", "model", "delta")
         assert "its stream shows turns" in (await desk.agent.probe())[0].detail
         assert await desk.ended("interrupt", "s") == "accepted"
         while not session.turns["interrupted"]:
             desk.fleet.observe("a", await desk.agent.look("s"), desk.clock.now())
         assert session.turns["interrupted"] == 1
-        site.answers["GET /session/s/status"] = {"hasActivePrompt": False}
+        site.answers[QWEN] = {"sessions": [qwen("s")]}
         assert await desk.read() == {"s": ("idle", None)}
         await desk.agent.close()
-        assert site.asked.count("GET /session/s/events") == 1
+        assert after == ["0"]
 
 
 async def test_an_id_that_is_a_step_up_is_sent_nowhere() -> None:
@@ -229,6 +248,12 @@ async def test_hermes_runs(tmp_path: Path) -> None:
         site.answers["GET /v1/runs/run_1"] = {"status": "cancelled"}
         runs.write_text("run_1\nrun_2\nrun_3\n")
         assert set(await desk.read()) == {"run_2"}
+        site.answers["GET /v1/runs/run_2"] = 500
+        site.answers["GET /v1/runs/run_3"] = {"status": "queued"}
+        assert await desk.read() == {"run_2": ("unknown", None), "run_3": ("model", None)}
+        site.answers["GET /v1/runs/run_2"] = {"status": "waiting_for_approval"}
+        site.answers["GET /v1/runs/run_3"] = 404
+        assert await desk.read() == {"run_2": ("waiting", None)}
         assert not [asked for asked in site.asked if "events" in asked]
         runs.unlink()
         with pytest.raises(SourceDown, match="ids cannot be read"):

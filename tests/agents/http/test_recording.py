@@ -56,3 +56,39 @@ def test_other_presets_are_told_by_their_answers(tmp_path: Path) -> None:
     file.write_text("".join(json.dumps({"t": n, "data": status}) + "\n" for n in (1, 2)))
     (session,) = {o.session for o in Recording([file]).observations()}
     assert session == "agent"
+
+
+@pytest.mark.parametrize(
+    ("case", "turn"),
+    [
+        ("qwen-serve/0.24.4/cancelled", "31620829-2578-441e-8d41-d2bc48d5e289"),
+        ("hermes-runs/0.19.0/stopped", "run_5d2d9eb981d34707b09b3428e7df5303"),
+    ],
+)
+def test_a_stream_is_read_as_it_was_sent_too(recordings: Path, tmp_path: Path, case: str, turn: str) -> None:
+    lines = (recordings / case / "events.jsonl").read_text().splitlines()
+    file = tmp_path / "events.txt"
+    file.write_text(
+        "retry: 3000\n\n"
+        + "".join(f": keepalive\n\ndata: {json.dumps(json.loads(x)['data'])}\n\n" for x in lines)
+    )
+    as_sent = Recording([tmp_path]).observations()
+    assert as_sent == Recording([recordings / case]).observations()
+    assert [getattr(o.signal, "turn", None) for o in as_sent].count(turn) >= 1
+
+
+def test_events_without_stamps_are_dated_by_the_recorder(tmp_path: Path) -> None:
+    events = [
+        {"event": "message.delta", "run_id": "r"},
+        {"event": "run.failed", "run_id": "r"},
+        {"run_id": "r"},
+    ]
+    told = [{"t": n * 10.0, "data": event} for n, event in enumerate(events)]
+    told[1]["data"] |= {"timestamp": 1_796_061_971.0}  # type: ignore[operator]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(line) + "\n" for line in told))
+    found = Recording([tmp_path]).observations()
+    assert [(type(o.signal).__name__, o.signal.at) for o in found] == [
+        ("SourceUp", 1_796_061_961.0),
+        ("Progress", 1_796_061_961.0),
+        ("TurnEnded", 1_796_061_971.0),
+    ]

@@ -237,7 +237,8 @@ def test_events_are_cut_whatever_pieces_they_come_in(size: int) -> None:
     stream = b": hello\r\n\r\ndata: one\n\nevent: x\ndata: two\ndata:three\r\n\r\nid: 4\n\ndata: four\n\n"
     cutter = Cutter()
     pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
-    assert [data for piece in pieces for data in cutter.feed(piece)] == [b"one", b"two\nthree", b"four"]
+    sent = [each for piece in pieces for each in cutter.feed(piece)]
+    assert sent == [(b"one", None), (b"two\nthree", None), (b"four", "4")]
 
 
 def test_an_event_without_an_end_is_given_up() -> None:
@@ -251,4 +252,4 @@ async def test_a_stream_that_is_none_is_refused(site: tuple[Site, str]) -> None:
     server, url = site
     server.answers["GET /e"] = {"a": "page"}
     with pytest.raises(SourceDown, match="no event stream"):
-        _ = [data async for data in Server(settings("kbc-box", url=url)).events("/e", 1.0)]
+        _ = [sent async for sent in Server(settings("kbc-box", url=url)).events("/e", 1.0)]

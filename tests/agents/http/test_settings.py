@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.agents.http import shapes
+from sidecar.agents.http import shapes, stream
 from sidecar.agents.http.presets import PRESETS
 from sidecar.agents.http.settings import Settings
 from sidecar.config.decode import fields
@@ -88,7 +88,7 @@ def test_what_cannot_work_is_refused_with_the_reason(entry: dict[str, Any], prob
 
 
 @pytest.mark.parametrize(
-    "cls", [Settings, shapes.Listing, shapes.StatusOf, shapes.Events, shapes.Call, shapes.Fields]
+    "cls", [Settings, shapes.Listing, shapes.StatusOf, stream.Events, shapes.Call, shapes.Fields]
 )
 def test_every_setting_says_in_words_what_it_is(cls: Any) -> None:
     assert {*docs(cls), *docs(shapes.Fields)} >= set(fields(cls))

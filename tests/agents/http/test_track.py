@@ -178,13 +178,18 @@ def test_stamps_of_every_kind(stamp: Any, seconds: float | None) -> None:
 
 def test_words_waits_and_ends() -> None:
     qwen = settings("qwen-serve", directory="/w")
-    assert qwen.status is not None
-    busy = entry(qwen, qwen.status, "s", {"hasActivePrompt": True})
-    waiting = entry(qwen, qwen.status, "s", {"hasActivePrompt": True, "isWaitingForPermission": True})
-    unknown = entry(qwen, qwen.status, "s", {"hasActivePrompt": "perhaps"})
-    assert [(e.state, e.waits) for e in (busy, waiting, unknown)] == [
+    assert qwen.listing is not None
+    busy = entry(qwen, qwen.listing, "s", {"hasActivePrompt": True})
+    waiting = entry(qwen, qwen.listing, "s", {"hasActivePrompt": True, "isWaitingForPermission": True})
+    unknown = entry(qwen, qwen.listing, "s", {"hasActivePrompt": "perhaps"})
+    job = {"hasRunningBackgroundTasks": True}
+    behind = entry(qwen, qwen.listing, "s", {"hasActivePrompt": False} | job)
+    beside = entry(qwen, qwen.listing, "s", {"hasActivePrompt": True} | job)
+    assert [(e.state, e.waits) for e in (busy, waiting, unknown, behind, beside)] == [
         ("busy", None),
         ("waiting", "permission"),
+        ("busy", None),
+        ("background", None),
         ("busy", None),
     ]
     assert merged(waiting, busy).waits is None
