@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct
 
-from sidecar.signals import Action
+from sidecar.signals import Action, Resolution
 
 if TYPE_CHECKING:
     import asyncio
@@ -44,6 +44,19 @@ class Source(Protocol):
 
     async def read(self) -> Sequence[Observation]:
         """What was seen since the last read. Raises SourceDown."""
+
+
+class Sees(Struct, frozen=True):
+    """What an adapter can see of a session at best, as it is configured."""
+
+    resolution: Resolution | None
+    """How finely it sees a turn's progress; None: it sees no turns, only life and death."""
+    tools: bool
+    """Open tool calls."""
+    waiting: bool
+    """That somebody is waited for."""
+    status: bool
+    """The agent's own word for whether it works."""
 
 
 class Can(Struct, frozen=True):
@@ -94,6 +107,10 @@ class Agent(Protocol):
     @property
     def sources(self) -> Sequence[Source]:
         """Where it can be observed."""
+
+    @property
+    def sees(self) -> Sees:
+        """What it can see; what else happens is not judged."""
 
     async def look(self, session: str) -> Sequence[Observation]:
         """Re-read all that can be re-read of one session, right before an act."""

@@ -17,7 +17,7 @@ from sidecar.agents.registry import KINDS, recordings
 from sidecar.client import Client, Unanswered
 from sidecar.config import Config, ConfigError, load
 from sidecar.config.version import package_version
-from sidecar.printed import explained, findings, replayed, table
+from sidecar.printed import explained, findings, replayed, seeing, table
 from sidecar.until import until
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _check(args: argparse.Namespace) -> int:
         found = {}
         for entry in chosen(config):
             agent = KINDS[entry.kind].build(entry, clock)
-            found[entry.name] = await agent.probe()
+            found[entry.name] = [seeing(agent.sees), *await agent.probe()]
             await agent.close()
         return found
 

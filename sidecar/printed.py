@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sidecar.agent import Finding
 from sidecar.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sidecar.agent import Finding
+    from sidecar.agent import Sees
 
 Shown = dict[str, Any]
 
@@ -76,6 +77,14 @@ def explained(s: Shown) -> str:
         rest = " ".join(f"{key}={value}" for key, value in change.items() if key not in ("at", "change"))
         lines.append(f"{change['at']} {change['change']} {rest}".rstrip())
     return "\n".join(lines) + "\n"
+
+
+def seeing(sees: Sees) -> Finding:
+    """What an agent is judged by, as `check` says it."""
+    pieces = {"delta": "turns by every streamed piece", "record": "turns by every finished block"}
+    turns = "no turns, only life and death" if sees.resolution is None else pieces[sees.resolution]
+    more = {"open tools": sees.tools, "waits": sees.waiting, "its own status": sees.status}
+    return Finding("sees", ok=True, detail=", ".join([turns, *(what for what, seen in more.items() if seen)]))
 
 
 def findings(found: Mapping[str, Sequence[Finding]]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sidecar import signals as g
 from sidecar.act import Acts, Settings
-from sidecar.agent import Answer, Can, Finding, Order, Source
+from sidecar.agent import Answer, Can, Finding, Order, Sees, Source
 from sidecar.clock import LiveClock
 from sidecar.fold import fold
 from sidecar.journal import Journal
@@ -44,6 +44,8 @@ class Fake:
         self.answers: list[Answer] = []
         self.does: Callable[[Order], Awaitable[object]] | None = None
         """What the call brings about before it is answered."""
+
+    sees = Sees("record", tools=True, waiting=True, status=True)
 
     def can(self, _: str) -> Can:
         return self.able

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sidecar import signals as g
-from sidecar.agent import Answer, Can, Finding, Order, SourceDown
+from sidecar.agent import Answer, Can, Finding, Order, Sees, SourceDown
 from sidecar.clock import LiveClock
 from sidecar.limits import Rules
 from sidecar.watch import Settings, Watch
@@ -59,6 +59,8 @@ class Box:
     async def look(self, session: str) -> Sequence[g.Observation]:
         self.looked.append(session)
         return self.seen
+
+    sees = Sees("record", tools=True, waiting=True, status=True)
 
     def can(self, session: str) -> Can:
         own = session == "alone"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sidecar import signals as g
-from sidecar.agent import Answer, Can, Finding, SourceDown
+from sidecar.agent import Answer, Can, Finding, Sees, SourceDown
 from sidecar.control.api import Hosted, Settings, wall
 from sidecar.control.events import Lost
 from sidecar.control.host import HostControl
@@ -61,9 +61,10 @@ class Box:
         return out
 
     async def look(self) -> list[g.Observation]:
-        """The listing, now."""
+        """What was told by now, and then the listing: what is older must not be heard after it."""
         now = self._clock.now()
-        return self._listed(await self._control.sessions(), now)
+        told = [seen for event in self._told.take() for seen in self._heard(event, now)]
+        return told + self._listed(await self._control.sessions(), now)
 
     async def close(self) -> None:
         """Stop listening."""
@@ -84,12 +85,19 @@ class Box:
 
     def _heard(self, event: Event, now: float) -> list[g.Observation]:
         if isinstance(event.what, Hosted):
-            return self._seen(event.what, now)
+            return [] if self._stale(event.what) else self._seen(event.what, now)
         if isinstance(event.what, Lost):
             self._listed_at = None  # nothing is replayed: what was missed is in the list
             return []
         known = event.session in self._known
         return [g.Observation(event.session, g.Progress(now))] if known else []
+
+    def _stale(self, hosted: Hosted) -> bool:
+        """Whether a listing overtook this event: its newest progress is older than what is known."""
+        known = self._known.get(hosted.id)
+        if known is None or known.active_at is None or hosted.active_at is None:
+            return False
+        return hosted.active_at < known.active_at
 
     def _seen(self, hosted: Hosted, now: float) -> list[g.Observation]:
         old = self._known.get(hosted.id)
@@ -137,6 +145,7 @@ class ControlApi:
     """One box."""
 
     kind = "control-api"
+    sees = Sees("delta", tools=True, waiting=True, status=True)
 
     def __init__(self, name: str, settings: Settings, clock: Clock, *, attended: bool | None = None) -> None:
         """`attended` overrides what the box says."""

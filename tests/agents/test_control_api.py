@@ -177,6 +177,22 @@ async def test_after_a_lost_stream_it_is_listed_at_once_since_nothing_is_replaye
     assert room.box.listings == before + 1
 
 
+async def test_what_a_listing_overtook_is_not_heard_after_it(room: Room) -> None:
+    room.box.has(IDLE)
+    await room.read()
+    room.box.told.put_nowait(Event("s1", replace(IDLE, turn="t0", status="busy")))
+    await asyncio.sleep(0.1)
+    room.box.has(BUSY)
+    for _, signal in await room.agent.look("s1"):
+        fold(room.session, signal)
+    assert room.session.turn is not None
+    assert room.session.turn.id == "t1"
+    await room.tell(replace(IDLE, last_activity_at=iso(WALL - 9)))
+    assert (room.session.turn is None, room.session.phase) == (False, "model"), "it came later and is older"
+    await room.tell(replace(IDLE, last_activity_at=iso(WALL)))
+    assert room.session.turn is None
+
+
 async def test_a_box_that_cannot_be_asked_is_a_lost_source(room: Room) -> None:
     room.box.listing = Listing(errors={"http://box": "timeout"})
     with pytest.raises(SourceDown, match="http://box: timeout"):

@@ -73,8 +73,9 @@ class Qwen:
         return json.loads(text) if text else None
 
     def session(self) -> str:
-        """Create a session."""
-        return str(self.api("POST", "/session", {"cwd": str(self.sandbox.work)})["sessionId"])
+        """Create a session of its own; by default all clients of a folder share one."""
+        wanted = {"cwd": str(self.sandbox.work), "sessionScope": "thread"}
+        return str(self.api("POST", "/session", wanted)["sessionId"])
 
     def prompt(self, session: str, script: str) -> str:
         """Send a prompt, and do not wait for the answer; gives the prompt's id."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from sidecar.agent import Answer, Can, Finding
+from sidecar.agent import Answer, Can, Finding, Sees
 from sidecar.agents.claude_code.hosts import Hosts
 from sidecar.agents.claude_code.processes import Processes
 from sidecar.agents.claude_code.registrations import Registrations
@@ -65,6 +65,11 @@ class ClaudeCode:
         self.control = control
         self._hosts = Hosts(control, self._clock, lambda session: session in self._registrations.sessions)
         self.sources.append(self._hosts)
+
+    @property
+    def sees(self) -> Sees:
+        """A transcript's line is a finished block; a host in front sees each piece."""
+        return Sees("record" if self._hosts is None else "delta", tools=True, waiting=True, status=True)
 
     def process(self, session: str) -> Process | None:
         """The session's process, where it is seen."""

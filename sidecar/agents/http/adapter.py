@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sidecar.agent import Answer, Can, Finding, SourceDown
+from sidecar.agent import Answer, Can, Finding, Sees, SourceDown
 from sidecar.agents.http.calls import Calls
 from sidecar.agents.http.events import Events
 from sidecar.agents.http.poll import Poll
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sidecar.agent import Order, Source
     from sidecar.agents.http.entries import Entry
     from sidecar.agents.http.shapes import Call
+    from sidecar.agents.http.stream import Events as Stream
     from sidecar.clock import Clock
     from sidecar.signals import Observation
 
@@ -38,6 +39,7 @@ class Http:
         self._poll = Poll(self._server, self._track, clock)
         self._calls = Calls(self._server, clock)
         stream = settings.events if settings.events is not None and settings.events.listen else None
+        self.sees = _sees(settings, stream)
         self._events = None if stream is None else Events(self._server, stream, clock)
         self._poll.told = self._listen
         self.sources: list[Source] = [self._poll]
@@ -102,6 +104,15 @@ class Http:
         if call is None or entry is None or not _holds(call, entry):
             return Answer("unsupported", "nothing can do that to this session")
         return await self._calls.make(call, order)
+
+
+def _sees(settings: Settings, stream: Stream | None) -> Sees:
+    """What the templates tell of: only a stream shows turns."""
+    asked = [fields for fields in (settings.listing, settings.status) if fields is not None]
+    waits = settings.leftovers or any(f.waiting or "waiting" in f.words.values() for f in asked)
+    told = any(f.status is not None for f in asked)
+    tools = stream is not None and bool(stream.tool_started)
+    return Sees(None if stream is None else "delta", tools=tools, waiting=waits, status=told)
 
 
 def _holds(call: Call | None, entry: Entry) -> bool:

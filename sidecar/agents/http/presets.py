@@ -27,8 +27,7 @@ KBC_BOX: Final[dict[str, Any]] = {
 
 QWEN_SERVE: Final[dict[str, Any]] = {
     # The listing holds the stored sessions too: only those that run say what they are at. A listener
-    # counts as a client and keeps a session from being idle: only busy ones are listened to. `updatedAt`
-    # moves by bookkeeping, in sessions that were never used, too: it tells no activity.
+    # counts as a client and keeps a session from being idle: only busy ones are listened to.
     "listing": {
         "path": "/workspace/{directory}/sessions",
         "items": "sessions[]",

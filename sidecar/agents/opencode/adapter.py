@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sidecar.agent import Answer, Can, Finding, SourceDown
+from sidecar.agent import Answer, Can, Finding, Sees, SourceDown
 from sidecar.agents.opencode import records as r
 from sidecar.agents.opencode.acts import Acts
 from sidecar.agents.opencode.decode import Decoder
@@ -33,6 +33,8 @@ class RedcodeSettings(Settings, frozen=True, kw_only=True):
 
 class OpenCode:
     """One server."""
+
+    sees = Sees("delta", tools=True, waiting=True, status=True)
 
     def __init__(self, name: str, settings: Settings, clock: Clock, *, attended: bool | None = None) -> None:
         """`attended` is what the configuration says: no answer of the server does."""
