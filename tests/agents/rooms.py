@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import web
 
 from sidecar.agents.registry import KINDS
-from sidecar.clock import LiveClock
+from sidecar.clock import LiveClock, iso
 from sidecar.config import load
 from sidecar.limits import Rules
 from sidecar.replay import Replay
@@ -123,17 +123,19 @@ class Listed(Room):
             event = await self.told.get()
 
 
-CREATED: Final = "2026-05-17T08:30:00Z"
+def created() -> str:
+    """A moment ago."""
+    return iso(time.time() - 5)
 
 
 def kbc_box(state: str) -> tuple[str, Any]:
-    shown = {"tid": "s/1", "parent_run_id": "r", "done": state == "waiting", "created_at": CREATED}
+    shown = {"tid": "s/1", "parent_run_id": "r", "done": state == "waiting", "created_at": created()}
     return "GET /test-sessions", {"sessions": [] if state == "gone" else [shown]}
 
 
 def qwen_serve(state: str) -> tuple[str, Any]:
     works = state in ("busy", "waiting")
-    shown = {"sessionId": "s/1", "createdAt": CREATED, "hasActivePrompt": works, "activeWorkState": "x"}
+    shown = {"sessionId": "s/1", "createdAt": created(), "hasActivePrompt": works, "activeWorkState": "x"}
     shown |= {"isWaitingForPermission": state == "waiting", "isWaitingForUserQuestion": False}
     return "GET /workspace/%2Fw/sessions", {"sessions": [] if state == "gone" else [shown]}
 
@@ -141,12 +143,12 @@ def qwen_serve(state: str) -> tuple[str, Any]:
 def hermes_runs(state: str) -> tuple[str, Any]:
     words = {"busy": "running", "waiting": "waiting_for_approval"}
     told = {"object": "hermes.run", "run_id": "s/1", "status": words.get(state, "completed")}
-    return "GET /v1/runs/s%2F1", told | {"created_at": 1.0, "updated_at": 1.0, "last_event": "x"}
+    return "GET /v1/runs/s%2F1", told | {"created_at": time.time() - 5, "updated_at": 1.0, "last_event": "x"}
 
 
 def openhands(state: str) -> tuple[str, Any]:
     words = {"busy": "running", "waiting": "waiting_for_confirmation", "gone": "deleting"}
-    shown = {"id": "s/1", "execution_status": words.get(state, state), "created_at": CREATED}
+    shown = {"id": "s/1", "execution_status": words.get(state, state), "created_at": created()}
     return "GET /api/conversations/search?limit=100", {"items": [shown], "next_page_id": None}
 
 
