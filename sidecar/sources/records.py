@@ -20,7 +20,7 @@ _SURROGATE: Final = re.compile(rb"\\u[dD](?:([89abAB])|[c-fC-F])[0-9a-fA-F]{2}")
 _SECOND: Final = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 # What any of the decoders may throw at a damaged line: msgspec's errors, UnicodeError, numbers out of range,
 # and RecursionError, which is no ValueError.
-_DAMAGE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+DAMAGE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 # Only where a value ends is of interest here, so numbers stay text: Python refuses to read 5,000 digits.
 _SCANNER: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 # Places on one line at which a record may have been cut short: one is common, two are rare. Each error takes
@@ -53,7 +53,7 @@ class Records(Generic[T]):
         """Give the records of one line, nearly always one."""
         try:
             return Decoded([self._decode(line)])
-        except _DAMAGE:
+        except DAMAGE:
             return self._repair(line)
 
     def _repair(self, line: bytes) -> Decoded[T]:
@@ -63,7 +63,7 @@ class Records(Generic[T]):
         text = _whole_pairs(text.decode("utf-8", "replace").encode())
         try:
             return Decoded([self._decode(text)], repaired=1)
-        except _DAMAGE:
+        except DAMAGE:
             return self._salvage(text.decode())
 
     def _salvage(self, text: str) -> Decoded[T]:
@@ -73,7 +73,7 @@ class Records(Generic[T]):
         for piece in _pieces(text):
             try:
                 records.append(self._decode(piece))
-            except _DAMAGE:
+            except DAMAGE:
                 malformed += 1
         return Decoded(records, malformed, len(records))
 

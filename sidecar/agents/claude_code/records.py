@@ -2,6 +2,10 @@
 
 Content is never materialised: texts stay undecoded bytes, of which at most a known prefix is
 compared. Fields are declared as loosely as they are written: their types differ by version.
+
+A line is decoded once, into a `Usual`, in which the blocks are typed. Whatever does not fit that, a
+prompt that is plain text above all, is decoded again as a `Record`, which leaves the message for
+later. A line that is `Usual` means the same as a `Record`: only the cost differs.
 """
 
 from __future__ import annotations
@@ -10,6 +14,8 @@ from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
+
+from sidecar.sources.records import DAMAGE
 
 NOTHING: Final = Raw(b"")
 
@@ -78,8 +84,25 @@ class Message(Struct):
     content: Raw = NOTHING
 
 
-class Record(Struct, rename="camel"):
-    """One transcript line."""
+class Spoken(Struct):
+    """A message whose content is a list of blocks, as nearly all are."""
+
+    id: str | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    usage: Usage | None = None
+    content: list[Block] = []
+
+
+class ToolUseResult(Struct, rename="camel"):
+    """What tells a tool that went to the background from one that ended."""
+
+    is_async: bool | None = None
+    status: str | None = None
+
+
+class Envelope(Struct, rename="camel"):
+    """One transcript line without the fields that hold content."""
 
     type: str = ""
     subtype: str | None = None
@@ -104,15 +127,23 @@ class Record(Struct, rename="camel"):
     quota_limits: Raw = NOTHING
     is_aborted_mid_stream: bool | None = None
     tool_denial_kind: str | None = None
-    tool_use_result: Raw = NOTHING
+
+
+class Record(Envelope, rename="camel"):
+    """A line of whatever shape: what holds content is looked at later."""
+
     message: Raw = NOTHING
+    tool_use_result: Raw = NOTHING
 
 
-class ToolUseResult(Struct, rename="camel"):
-    """What tells a tool that went to the background from one that ended."""
+class Usual(Envelope, rename="camel"):
+    """A line in which all has its usual shape."""
 
-    is_async: bool | None = None
-    status: str | None = None
+    message: Spoken | None = None
+    tool_use_result: ToolUseResult | None = None
+
+
+Body = Message | Spoken
 
 
 class Quota(Struct, rename="camel"):
@@ -134,56 +165,68 @@ _results = msgspec.json.Decoder(ToolUseResult)
 _quotas = msgspec.json.Decoder(Quota)
 _errors = msgspec.json.Decoder(ErrorDetail)
 
+usual: Final = msgspec.json.Decoder(Usual).decode
+"""Decodes a line of the usual shape; raises what `DAMAGE` names."""
 
-def message(record: Record) -> Message | None:
+
+def message(record: Record | Usual) -> Body | None:
     """The message; None where there is none or its shape is broken."""
+    body = record.message
+    if not isinstance(body, Raw):
+        return body
     try:
-        return _messages.decode(record.message)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return _messages.decode(body)
+    except DAMAGE:
         return None
 
 
-def blocks(body: Message) -> list[Block] | None:
-    """The content blocks; None where the content is a text or broken."""
+def blocks(body: Body) -> list[Block]:
+    """The content blocks; none where the content is a text or broken."""
+    content = body.content
+    if not isinstance(content, Raw):
+        return content
     try:
-        return _blocks.decode(body.content)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return None
+        return _blocks.decode(content)
+    except DAMAGE:
+        return []
 
 
-def text_prefix(body: Message) -> bytes:
+def text_prefix(body: Body) -> bytes:
     """The first bytes of the first text, as written in the file (JSON-escaped)."""
-    raw = bytes(memoryview(body.content)[:400])
-    if raw.startswith(b'"'):
-        return raw[1:]
-    first = next((b for b in blocks(body) or () if b.type == "text"), None)
+    if isinstance(body.content, Raw):
+        raw = bytes(memoryview(body.content)[:400])
+        if raw.startswith(b'"'):
+            return raw[1:]
+    first = next((b for b in blocks(body) if b.type == "text"), None)
     return b"" if first is None else bytes(memoryview(first.text)[1:400])
 
 
-def went_to_background(record: Record) -> bool:
+def went_to_background(record: Record | Usual) -> bool:
     """Whether a tool result only says that an agent was launched."""
-    if bytes(memoryview(record.tool_use_result)[:1]) != b"{":
-        return False
-    try:
-        result = _results.decode(record.tool_use_result)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return False
-    return bool(result.is_async) or result.status == "async_launched"
+    result = record.tool_use_result
+    if isinstance(result, Raw):
+        if bytes(memoryview(result)[:1]) != b"{":
+            return False
+        try:
+            result = _results.decode(result)
+        except DAMAGE:
+            return False
+    return result is not None and (bool(result.is_async) or result.status == "async_launched")
 
 
-def quota_reset(record: Record) -> float | None:
+def quota_reset(record: Envelope) -> float | None:
     """The reset of the usage limit, where the record tells it as a number."""
     try:
         return _quotas.decode(record.quota_limits).resets_at
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except DAMAGE:
         return None
 
 
-def retry_cause(record: Record) -> str:
+def retry_cause(record: Envelope) -> str:
     """A closed set of words for why the provider's answer failed."""
     try:
         detail = _errors.decode(record.error)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except DAMAGE:
         return "other"
     if bytes(memoryview(detail.connection)[:1]) == b"{":
         return "connection"

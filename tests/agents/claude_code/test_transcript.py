@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sidecar import signals as g
-from sidecar.agents.claude_code.transcript import SETTLE, SETTLE_TUI, Transcript, by_entrypoint
+from sidecar.agents.claude_code.conversation import SETTLE, SETTLE_TUI
+from sidecar.agents.claude_code.transcript import Transcript, by_entrypoint
 from sidecar.clock import LiveClock, RecordedClock, iso
 from tests.agents.claude_code.homes import WALL, stamp
 
