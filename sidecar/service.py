@@ -121,10 +121,17 @@ class Service:
             self._version,
             self.config.settings.mode,
             self.config.config_hash,
+            watch_mode=self._watch_mode(),
             loop_lag=self.watch.lag,
             reload_ok=self._reload_ok,
             controls=controls,
         )
+
+    def _watch_mode(self) -> str:
+        """What changes of files are noticed by, over all agents that leave files."""
+        told = (getattr(agent, "watch_mode", None) for agent in self.watch.agents.values())
+        modes = {mode for mode in told if mode is not None}
+        return "mixed" if len(modes) > 1 else next(iter(modes), "poll")
 
     # What the server asks.
 

@@ -46,13 +46,14 @@ class Folder:
                  marks: Iterable[Mark] = ()) -> None:  # fmt: skip
         self.root = root.rstrip("/")
         self.directories: list[str] = []  # the ones worth an event: new files and live ones appear in them
+        self.linked = False  # whether a file that is read is reached through a link, of which no event tells
         self.tails: dict[str, Tail] = {}  # the files that are read; all others known are dormant
+        self.pace = pace or Pace()
         self._shapes = Shapes(shapes)
-        self._pace = pace or Pace()
         self._cap = cap
         self._marks = {(mark.dev, mark.ino): mark for mark in marks}
         self._known: dict[str, Found] = {}
-        self._rota = Rota(self._pace.hot)
+        self._rota = Rota()
         self._now = 0.0
         self._scanned: float | None = None  # none: a scan is called for
 
@@ -65,6 +66,11 @@ class Folder:
     def pending(self) -> bool:
         """Tell whether another read would bring more at once."""
         return self._rota.pending
+
+    @property
+    def asked(self) -> bool:
+        """Tell whether something calls for a scan before its time."""
+        return self._scanned is None
 
     def marks(self) -> list[Mark]:
         """Give the places to resume at after a restart, those not taken up yet included."""
@@ -100,7 +106,7 @@ class Folder:
     def scan(self, now: float) -> Changes | None:
         """Look at everything, where that is due, and tell what came and went."""
         self._now = now
-        if self._scanned is not None and 0 <= now - self._scanned < self._pace.every:
+        if self._scanned is not None and 0 <= now - self._scanned < self.pace.every:
             return None
         self._scanned, first = now, not self._known
         there = self._shapes.scan(self.root)
@@ -116,6 +122,7 @@ class Folder:
                 self._meet(found, live=not first)
                 changes.new.append(found)
         changes.vanished.extend(path for path in gone.values() if self._drop(path))
+        self.linked = any(self._known[path].linked for path in self.tails)
         self.directories = worth_watching(there, self.tails, self.root.count("/") + self._shapes.depth)
         return changes
 
@@ -130,7 +137,7 @@ class Folder:
             tail = self.tails[path]
             before = tail.position
             read = tail.poll(min(BUDGET, budget))
-            self._rota.after(path, read, self._now)
+            self._rota.after(path, read, self._now, self.pace.hot)
             if read.event == "vanished":
                 self._scanned = None
                 read = msgspec.structs.replace(read, event=None)
@@ -152,7 +159,7 @@ class Folder:
 
     def _meet(self, found: Found, *, live: bool) -> None:
         self._known[found.path] = found
-        if self._now - found.mtime_ns / 1e9 < self._pace.dormant:
+        if self._now - found.mtime_ns / 1e9 < self.pace.dormant:
             self._awaken(found, live=live)
 
     def _compare(self, found: Found) -> None:

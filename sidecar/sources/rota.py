@@ -8,10 +8,9 @@ from sidecar.sources.tail import Read
 class Rota:
     """The paths to read, in order. Dicts serve as ordered sets: asked for first, read first."""
 
-    __slots__ = ("_backlog", "_due", "_grew", "_hot_for")
+    __slots__ = ("_backlog", "_due", "_grew")
 
-    def __init__(self, hot_for: float) -> None:
-        self._hot_for = hot_for
+    def __init__(self) -> None:
         self._grew: dict[str, float] = {}  # hot: when each was last seen to grow
         self._due: dict[str, None] = {}
         self._backlog: dict[str, None] = {}
@@ -41,13 +40,16 @@ class Rota:
                 del queue[path]
                 yield path
 
-    def after(self, path: str, read: Read, now: float) -> None:
-        """Decide when to look again; a file that cannot be read waits for the next scan."""
+    def after(self, path: str, read: Read, now: float, hot: float) -> None:
+        """Decide when to look again; a file that cannot be read waits for the next scan.
+
+        ``hot``: for how many seconds after its growth a file is looked at in every round.
+        """
         if read.behind:
             self._backlog[path] = None
         if read.grew:
             self._grew[path] = now
-        elif read.event in ("denied", "error") or not 0 <= now - self._grew.get(path, now) < self._hot_for:
+        elif read.event in ("denied", "error") or not 0 <= now - self._grew.get(path, now) < hot:
             self._grew.pop(path, None)
 
     def rename(self, old: str, new: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sidecar import signals as g
@@ -61,9 +61,13 @@ def folded(told: list[g.Signal]) -> dict[str, Any]:
 
 @settings(max_examples=1000)
 @given(st.lists(STEPS, max_size=12))
+@example([("call", 0, 2), ("block", 1, 0), ("result", 1000, 5)])  # somebody else wrote the result
+@example([("call", 1, 1), ("end", 1, 0), ("result", 1, 1), ("block", 1, 0), ("block", 3, 1), ("end", 1, 0)])
+@example([("call", 1, 1), ("prompt", 0, 1), ("result", 1, 2), ("block", 1, 0)])
 def test_the_session_stands_where_it_stood(steps: list[tuple[str, float, int]]) -> None:
     told = story(steps)
     whole, short = folded(told), folded(condense(told, LATER))
+    assert short["turns"] == whole["turns"]
     for state in (whole, short):
         del state["model"]  # whichever was named last, in whatever turn
         state["turn"].model = state["last"].model = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
 
@@ -39,6 +39,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     config_dir: FilePath | None = None
     """Folder with `projects/` and `sessions/`. Default: `CLAUDE_CONFIG_DIR`, else `~/.claude`."""
 
+    watch: Literal["auto", "poll"] = "auto"
+    """How changes of transcripts are noticed. `auto`: the kernel tells (inotify), and looking is for
+    what it cannot tell of. `poll`: only looking; for file systems that tell of changes wrongly."""
+
 
 class ClaudeCode:
     """One configuration folder of Claude Code."""
@@ -53,7 +57,7 @@ class ClaudeCode:
         self._attended = attended
         self._clock = clock
         self._hosts: Hosts | None = None
-        self._transcripts = Transcripts(self.root, clock, self._attends)
+        self._transcripts = Transcripts(self.root, clock, self._attends, events=settings.watch == "auto")
         self._registrations = Registrations(f"{self.root}/sessions", clock, self._transcripts.ends)
         self._registrations.attended = attended
         self._registrations.wants = self._transcripts.want
@@ -70,6 +74,11 @@ class ClaudeCode:
     def sees(self) -> Sees:
         """A transcript's line is a finished block; a host in front sees each piece."""
         return Sees("record" if self._hosts is None else "delta", tools=True, waiting=True, status=True)
+
+    @property
+    def watch_mode(self) -> str:
+        """What changes of transcripts are noticed by."""
+        return self._transcripts.mode
 
     def process(self, session: str) -> Process | None:
         """The session's process, where it is seen."""

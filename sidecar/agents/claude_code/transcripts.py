@@ -9,18 +9,21 @@ from sidecar import signals as g
 from sidecar.agent import SourceDown
 from sidecar.agents.claude_code.transcript import Transcript
 from sidecar.sources.folder import Folder
+from sidecar.sources.hearing import Hearing
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
 
     from sidecar.clock import Clock
+    from sidecar.sources.folder import Changes
+    from sidecar.sources.hearing import Mode
     from sidecar.sources.tail import Read
 
 SHAPES: Final = ("projects/*/*.jsonl", "projects/*/*/subagents/agent-*.jsonl")
 
-POLL: Final = 0.2
-"""Seconds between two looks at files that grew lately: a fifth of the finest bound's slack."""
+SCANS: Final = 3
+"""Scans in a row at most: each finds what was made in a directory before it was listened to."""
 
 
 class Transcripts:
@@ -28,13 +31,22 @@ class Transcripts:
 
     name = "transcript"
     patience = 30.0
-    wake: asyncio.Event | None = None
 
-    def __init__(self, root: str, clock: Clock, attends: Callable[[str, str | None], bool | None]) -> None:
+    def __init__(
+        self,
+        root: str,
+        clock: Clock,
+        attends: Callable[[str, str | None], bool | None],
+        *,
+        events: bool = True,
+    ) -> None:
+        """`events` false: files are polled, the kernel is not asked."""
         self.root = root
         self._clock = clock
         self._attends = attends
+        self._began = clock.now()
         self._folder = Folder(root, SHAPES)
+        self._hearing = Hearing(self._folder, events=events)
         self._decoders: dict[str, Transcript] = {}
         self._behind: set[str] = set()
         self._lost: set[str] = set()
@@ -44,34 +56,62 @@ class Transcripts:
     @property
     def every(self) -> float:
         """At once while there is more to read."""
-        return 0.0 if self._folder.pending else POLL
+        return self._hearing.every
+
+    @property
+    def wake(self) -> asyncio.Event | None:
+        """Set soon after a file changed, where the kernel tells."""
+        return self._hearing.wake
+
+    @property
+    def mode(self) -> Mode:
+        """What changes are noticed by."""
+        return self._hearing.mode
 
     async def read(self) -> Sequence[g.Observation]:
         """New records of all files, a bounded amount."""
+        self._hearing.listen()
         return self.scan()
 
     def scan(self) -> list[g.Observation]:
         """The same, at once."""
-        out: list[g.Observation] = []
         now = self._clock.now()
-        changes = self._folder.scan(self._clock.wall(now))
-        if changes is not None:
-            self._check(changes.unreadable)
-            self._paths |= {found.path for found in changes.new}
-            for old, new in changes.moved:
-                self._paths = self._paths - {old} | {new}
-                if old in self._decoders:
-                    self._decoders[new] = self._decoders.pop(old)
-            for path in changes.vanished:
-                out += self._vanished(path, now)
-            self._wake()
+        out = self._scanned(now)
         for path, read in self._folder.read():
             out += self._fed(path, read, now)
+        if self._folder.asked:  # a file was gone when it was to be read
+            out += self._scanned(now)
+        return out
+
+    def _scanned(self, now: float) -> list[g.Observation]:
+        """Look at everything, where that is due."""
+        out: list[g.Observation] = []
+        for _ in range(SCANS):
+            changes = self._folder.scan(self._clock.wall(now))
+            if changes is None:
+                break
+            out += self._changed(changes, now)
+            if self._hearing.cover():
+                self._folder.notice(None)
+        return out
+
+    def _changed(self, changes: Changes, now: float) -> list[g.Observation]:
+        """What came, moved and went."""
+        self._check(changes.unreadable)
+        self._paths |= {found.path for found in changes.new}
+        for old, new in changes.moved:
+            self._paths = self._paths - {old} | {new}
+            if old in self._decoders:
+                self._decoders[new] = self._decoders.pop(old)
+        out = [told for path in changes.vanished for told in self._vanished(path, now)]
+        self._wake()
         return out
 
     def want(self, session: str) -> None:
         """A session lives, whatever the age of its file: read it."""
-        self._wanted.add(session)
+        if session not in self._wanted:
+            self._wanted.add(session)
+            self._wake()
 
     def is_subagent(self, session: str) -> bool:
         """Whether the session lives inside another."""
@@ -106,6 +146,7 @@ class Transcripts:
 
     def close(self) -> None:
         """Let go of the files."""
+        self._hearing.close()
         self._folder.close()
 
     def _wake(self) -> None:
@@ -122,7 +163,7 @@ class Transcripts:
     def _fed(self, path: str, read: Read, now: float) -> list[g.Observation]:
         decoder = self._decoders.get(path)
         if decoder is None:
-            decoder = Transcript(PurePath(path).stem, self._clock, self._attends)
+            decoder = Transcript(PurePath(path).stem, self._clock, self._attends, self._began)
             self._decoders[path] = decoder
         out = decoder.feed(read.lines, None if read.history else now, read.oversized)
         session = decoder.session
