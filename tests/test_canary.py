@@ -235,6 +235,18 @@ class Home:
                 grown = True
         return grown
 
+    def go_on(self) -> None:
+        """Write one more block into every session, after the silence in which it was judged."""
+        for path, _ in self.left:
+            block = {"type": "text", "text": WORD}
+            record = {
+                "type": "assistant",
+                "sessionId": path.stem,
+                "timestamp": "",
+                "message": {"content": [block]},
+            }
+            self._append(path, json.dumps(stamped(record)).encode() + b"\n")
+
     def spoil(self) -> None:
         """End every file with what is no record, and with the beginning of one."""
         for path, _ in self.left:
@@ -367,6 +379,8 @@ async def test_a_running_sidecar_tells_none_of_it(
                 await sidecar.read_all()
             acted = re.compile(r'ai_agent_actions_total\{action="interrupt",.*outcome="ineffective"\} [1-9]')
             await until(lambda: acted.search(sidecar.service.telemetry.render("")[0].decode()), "an act")
+            sidecar.home.go_on()
+            await until(lambda: '"turn.progress"' in sidecar.stream.getvalue(), "progress after a silence")
             sidecar.home.spoil()
             sidecar.home.register("waiting")
             await until(lambda: _waits(sidecar), "every registration is read again")
