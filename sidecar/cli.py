@@ -253,7 +253,8 @@ def _replay(args: argparse.Namespace) -> int:
         return 2
     config, _ = _config(args)
     named = [*(config.agents or ()), *config.found.values()]
-    rules = next((entry.rules for entry in named if entry.kind == args.agent), config.rules)
+    mine = (entry.rules for entry in named if args.agent in (entry.preset, entry.kind))
+    rules = next(mine, config.presets.get(args.agent, config.rules))
     replay = Replay(args.agent, rules)
     replay.run(recordings()[args.agent](args.paths).observations(), end)
     shown, summary = replay.shown(), replay.tally.summary(replay.sessions())

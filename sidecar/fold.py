@@ -57,6 +57,8 @@ def _turn_ended(s: Session, x: g.TurnEnded, out: Out) -> None:
         s.turn.ending = ""
     if x.settle > 0:
         s.end = End(x.at, x.at + x.settle, x.outcome)
+    elif s.end is not None and x.outcome == "died":
+        settle(s, out)  # what it wrote before it died comes first
     else:
         told = s.end.outcome if s.end is not None and x.outcome == "completed" else x.outcome
         close_turn(s, s.turn, x.at, told, out)
@@ -132,18 +134,15 @@ def _limited(s: Session, x: g.Limited, _: Out) -> None:
     s.warned.discard("limited")
 
 
-def _presence(_: Session, __: g.Presence, ___: Out) -> None:
-    """A sign of life moves nothing: that is the point of telling it from progress."""
+def _presence(s: Session, x: g.Presence, _: Out) -> None:
+    """A sign of life moves no silence: that is the point of telling it from progress."""
+    if x.used and (s.idle_since is None or x.at > s.idle_since):
+        s.idle_since, s.judged, s.warned = x.at, s.judged - {"idle"}, s.warned - {"idle"}
 
 
 def _used(s: Session, x: g.Used, out: Out) -> None:
     s.model = x.model
-    types = {
-        "input": x.input,
-        "output": x.output,
-        "cache_read": x.cache_read,
-        "cache_write": x.cache_write,
-    }
+    types = {"input": x.input, "output": x.output, "cache_read": x.cache_read, "cache_write": x.cache_write}
     if s.turn is not None:
         s.turn.model = x.model
         for name, count in types.items():

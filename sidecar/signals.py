@@ -1,12 +1,10 @@
 """The vocabulary: everything an agent can be seen doing, as frozen records without content.
 
-A signal says what happened to one session and when it counts (`at`, seconds on the core's one
-clock). Which session it belongs to travels beside it, in `Observation`. Adapters make signals,
-`session.fold` is their only reader, and our own verdicts and acts come back as signals too, so
-that "interrupt once" is data and not a flag somewhere else.
+A signal says what happened to one session and when it counts (`at`, seconds on the core's one clock). Its
+session travels beside it, in `Observation`. Adapters make signals, `fold` is their only reader, and our own
+verdicts and acts come back as signals too, so that "interrupt once" is data and not a flag somewhere else.
 
-*Progress* is the agent doing its work; *presence* is any other sign of life (a heartbeat, a status
-poll, a retry, a request record, bookkeeping). Only progress moves the silence clock.
+*Progress* is the agent doing its work; *presence* is any other sign of life: only progress moves the silence.
 """
 
 from __future__ import annotations
@@ -195,7 +193,9 @@ class Limited(Signal, frozen=True, gc=False):
 
 
 class Presence(Signal, frozen=True, gc=False):
-    """A sign of life that says nothing about work."""
+    """A sign of life that says nothing about work. `used`: but the session does not lie idle."""
+
+    used: bool = False
 
 
 class Used(Signal, frozen=True, gc=False):

@@ -97,6 +97,22 @@ async def test_killed_between_intent_and_outcome_there_is_no_second_call_and_the
     assert session.turns["stalled"] == 1
 
 
+async def test_a_person_who_asks_after_a_restart_waits_for_what_may_still_be_at_work(path: Path) -> None:
+    first = World(path)
+    await first.stall()
+    await asyncio.sleep(1)
+    await killed(first)
+    second = restart(path)
+    asked = asyncio.create_task(second.acts.ask(one(second), "reap", "now", force=True))
+    await asyncio.sleep(20)
+    assert (second.calls, asked.done()) == ([], False), "the first may yet have its effect"
+    await second.settle()
+    await asked
+    assert second.calls == ["reap"]
+    await second.acts.ask(one(second), "reap", "now", force=True)
+    assert second.calls == ["reap", "reap"], "it is waited for once"
+
+
 async def test_an_act_cut_short_that_has_no_effect_is_ineffective_and_may_escalate(path: Path) -> None:
     first = World(path)
     await first.stall()

@@ -136,13 +136,26 @@ def of_stream(value: Any) -> Any:
     return tainted(value)
 
 
+def of_box(record: Json) -> Json:
+    """A line of any of the files of a recorded box."""
+    if "data" in record:
+        return of_listing(record)
+    if "file" not in record:
+        return of_claude_code(record) | ({"cwd": record["cwd"]} if "cwd" in record else {})
+    extra = dict.fromkeys(("title", "prompt", "reply", "detail"), WORD)
+    if record["content"] is None:
+        return record | extra
+    told = json.loads(record["content"])
+    return record | extra | {"content": json.dumps(kept(told, REGISTRATION | {"cwd"}))}
+
+
 PLANT: dict[str, Callable[[Json], Json]] = {
     "claude-code": of_claude_code,
     "opencode": of_events,
     "redcode": of_events,
-    "http": of_listing,
     "qwen-serve": of_stream,
     "hermes-runs": of_stream,
+    "kbc-box": of_box,
 }
 """How to plant in the recordings of each agent; one that is missing here is not checked, so that fails."""
 

@@ -399,6 +399,26 @@ def test_idle_time_counts_from_the_idle_stamp_between_turns_and_never_backwards(
     assert story(up(), prompt(1), end(5), *running).idle_since == 5
 
 
+def test_a_session_that_is_used_does_not_lie_idle_though_nothing_worked() -> None:
+    used = g.Presence(9, used=True)
+    rested = story(up(), prompt(1), block(2), end(5), used)
+    assert (rested.idle_since, rested.progress_at) == (9, 2)
+    assert story(up(), prompt(1), end(5), g.Presence(9)).idle_since == 5
+    assert story(up(), prompt(1), end(15), used).idle_since == 15, "never backwards"
+    assert story(used).idle_since == 9
+    judged = g.Judged(8, "idle", "idle", "report", "status", "idle", None)
+    assert "idle" in story(status(5, "idle"), judged, g.Presence(4, used=True)).judged
+    assert "idle" not in story(status(5, "idle"), judged, used).judged
+    warned = story(status(5, "idle"), g.Warned(8, "idle", "idle", "idle"), used)
+    assert warned.warned == set()
+
+
+def test_a_death_that_is_told_yields_to_what_was_written_of_the_end() -> None:
+    assert outcome(up(), prompt(1), block(2), end(3, "died")) == ("died", 3)
+    assert outcome(up(), prompt(1), end(5, "completed", 1.5), end(6, "died")) == ("completed", 5)
+    assert story(up(), prompt(1), end(5), end(6, "died")).turns["died"] == 0
+
+
 def test_a_turn_that_was_left_behind_leaves_the_session_its_idle_time() -> None:
     left = acted(2490, "reported", "idle_in_turn", "report")
     assert story(up(), prompt(0), tool(10), status(2400, "idle"), left).idle_since == 2400

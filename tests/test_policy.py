@@ -320,6 +320,13 @@ def test_an_idle_session_is_reaped_where_configured_and_before_its_first_turn_on
     assert verdicts(silent, 30 * MIN, replace(IDLE_REAPS, unprompted=True)) == [("idle", "reap")]
 
 
+def test_whoever_does_not_see_all_of_a_session_does_not_call_it_idle() -> None:
+    seen = (up(), up(0, "listing", None), prompt(1), end(5))
+    assert verdicts(story(*seen), 31 * MIN, IDLE_REAPS) == [("idle", "reap")]
+    lost = story(*seen, g.SourceLost(9, "listing"))
+    assert (lost.phase, verdicts(lost, 31 * MIN, IDLE_REAPS)) == ("idle", [])
+
+
 def test_a_limit_that_lasted_is_over_and_the_idle_time_goes_on() -> None:
     session = story(up(), prompt(0), g.Limited(10, 100), end(10, "failed"))
     assert verdicts(session, 100 + 5 * MIN) == [("limited", "report")]

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CASES = cases()
-TURNS = [case for case in CASES if case.parts[-3] != "http"]
-"""Those with turns in them: a listing shows none."""
+TURNS = [case for case in CASES if case.parts[-3] != "kbc-box"]
+"""Those of one session: a box has several, and its reading stands beside its adapter."""
 NAMES = ["/".join(case.parts[-3:]) for case in CASES]
 
 # What a reader of the recording finds: the phase at the end, the turns, and the last turn's outcome.

@@ -47,6 +47,7 @@ class Acts:
         self._tasks: set[asyncio.Task[ActOutcome]] = set()
         self._watched: dict[tuple[str, str], list[Job]] = {}
         self._unfinished: dict[tuple[str, str], list[Entry]] = {}
+        self._earlier: dict[tuple[str, str], asyncio.Task[ActOutcome]] = {}
         self._closing = False
 
     @property
@@ -80,8 +81,11 @@ class Acts:
 
         The hold file and the turn's one interrupt bind people as well; the budget does not, nor
         does it matter who attends the session or when it last moved. A reap that is not forced
-        leaves a session that works alone: `superseded`.
+        leaves a session that works alone: `superseded`. A call of an earlier run that may still be
+        at work is waited for: a second one beside it can do harm.
         """
+        if (earlier := self._earlier.pop((session.agent, session.id), None)) is not None:
+            await asyncio.wait([earlier])
         ends = session.turn.id if session.turn else None
         deed = Deed(session.agent, session.id, named(session), action)
         job = Job(session, deed, " ".join(reason.split())[:MAX_REASON], ends, None, force)
@@ -134,7 +138,7 @@ class Acts:
         for job in decided:
             self._decide(job)
         for job in called:
-            _ = self._begin(job)
+            self._earlier[session.agent, session.id] = self._begin(job)
 
     async def drain(self, seconds: float) -> None:
         """Begin nothing more and wait for what runs; a restart verifies what is left over."""

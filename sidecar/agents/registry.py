@@ -11,10 +11,17 @@ from msgspec import Struct
 from sidecar.agent import Agent
 from sidecar.agents import control_api
 from sidecar.agents.claude_code import adapter as claude_code
+from sidecar.agents.claude_code import recording as claude_code_recording
 from sidecar.agents.claude_code.recording import Recording as ClaudeCodeRecording
 from sidecar.agents.http import adapter as http
+from sidecar.agents.http import recording as http_recording
+from sidecar.agents.http import track as http_track
 from sidecar.agents.http.presets import PRESETS as HTTP_PRESETS
 from sidecar.agents.http.recording import Recording as HttpRecording
+from sidecar.agents.joined.adapter import Joined
+from sidecar.agents.joined.join import Join
+from sidecar.agents.joined.recording import Recording as JoinedRecording
+from sidecar.agents.joined.recording import Timed
 from sidecar.agents.opencode import adapter as opencode
 from sidecar.agents.opencode.recording import Recording as OpenCodeRecording
 from sidecar.clock import Clock
@@ -78,7 +85,7 @@ def recordings() -> dict[str, Callable[[Sequence[Path]], Recording]]:
     """How to read what each kind or preset leaves behind, for those that leave something."""
     readers = {name: kind.recording for name, kind in KINDS.items() if kind.recording is not None}
     named = dict.fromkeys(KINDS["http"].presets, readers["http"])  # a listing or stream tells whose it is
-    return readers | named
+    return readers | named | {"kbc-box": _kbc_box}
 
 
 def _claude_code(entry: Entry, clock: Clock) -> Agent:
@@ -104,7 +111,34 @@ def _opencode(entry: Entry, clock: Clock) -> Agent:
 
 
 def _http(entry: Entry, clock: Clock) -> Agent:
-    return http.Http(entry.name, entry.settings, clock, attended=entry.attended)
+    agent = http.Http(entry.name, entry.settings, clock, attended=entry.attended)
+    folder = entry.settings.claude_config_dir
+    if folder is None:
+        return agent
+    behind = claude_code.ClaudeCode(entry.name, claude_code.Settings(folder), clock, attended=entry.attended)
+    return Joined(agent, behind, _join(behind.cwd), clock)
+
+
+def _join(cwd: Callable[[str], str | None]) -> Join:
+    return Join(cwd, http_track.SOURCE, http_track.CLOSE)
+
+
+class _KbcBox:
+    """The parts of a recorded compile box."""
+
+    def listing(self, file: Path) -> tuple[float, Timed]:
+        return http_recording.answers(file, "kbc-box")
+
+    def transcripts(self, folder: Path) -> tuple[list[Observation], dict[str, str]]:
+        read = ClaudeCodeRecording([folder])
+        return read.observations(), read.cwds
+
+    def registrations(self, file: Path, start: float) -> tuple[Timed, dict[str, str]]:
+        return claude_code_recording.registered(file, start)
+
+
+def _kbc_box(paths: Sequence[Path]) -> Recording:
+    return JoinedRecording(paths, _KbcBox(), _join)
 
 
 KINDS: Final[dict[str, Kind]] = {
@@ -114,7 +148,7 @@ KINDS: Final[dict[str, Kind]] = {
         _claude_code,
         ClaudeCodeRecording,
         {"claude-remote-control": {}},
-        lambda: Path(claude_code.default_root()).is_dir(),
+        found=lambda: Path(claude_code.default_root()).is_dir(),
     ),
     "control-api": Kind(control_api.Settings, {}, _control_api, presets={"sdk-box": {}}),
     "http": Kind(http.Settings, {}, _http, HttpRecording, HTTP_PRESETS),

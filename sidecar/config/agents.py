@@ -112,12 +112,16 @@ class Entries:
         control = self._control(tree.get("control"), spec, kind, path)
         if common is None or settings is None:
             return None
-        below = self._decoder.struct(Bounds, base.get("bounds"), (*path, "preset")) or Bounds()
-        layers = [Layer(("bounds",), self._bounds), Layer((*path, "preset"), below)]
-        layers = [*(reversed(layers) if by_default else layers), Layer((*path, "bounds"), common.bounds)]
-        made = rules(layers, self._jitter, self._decoder.say)
+        made = self.rules(base, common.bounds, path, by_default=by_default)
         name = common.name or preset or kind
         return AgentConfig(kind, name, settings, made, preset, common.attended, control)
+
+    def rules(self, base: Mapping[str, Any], own: Bounds, path: Path, *, by_default: bool = False) -> Rules:
+        """The limits of an entry: its own, its preset's, the top-level ones; the nearest wins."""
+        below = self._decoder.struct(Bounds, base.get("bounds"), (*path, "preset")) or Bounds()
+        layers = [Layer(("bounds",), self._bounds), Layer((*path, "preset"), below)]
+        layers = [*(reversed(layers) if by_default else layers), Layer((*path, "bounds"), own)]
+        return rules(layers, self._jitter, self._decoder.say)
 
     def _chosen(self, name: object, among: Mapping[str, object], path: Path, what: str) -> str | None:
         """A name that has to be one of those built so far."""

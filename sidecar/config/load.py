@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET, Struct, field, structs
 
-from sidecar.config.agents import AgentConfig, Entries, KindSpec
+from sidecar.config.agents import AgentConfig, Entries, KindSpec, presets
 from sidecar.config.bounds import Bounds
 from sidecar.config.decode import Decoder
 from sidecar.config.document import LARGEST, parse
@@ -36,6 +36,8 @@ class Config(Struct, frozen=True):
     """The configured agents; None: find those of this machine, each as in `found`."""
     found: dict[str, AgentConfig] = field(default_factory=dict)
     """For each kind that needs no settings: the entry that its kind alone would make."""
+    presets: dict[str, Rules] = field(default_factory=dict)
+    """The bounds that each preset gives where an entry sets none of its own."""
     config_hash: str = ""
     """Tells two configurations apart, environment and presets included."""
 
@@ -58,7 +60,13 @@ def load(source: Path | str | None, env: Mapping[str, str], kinds: Mapping[str, 
     if settings is None or decoder.problems:
         raise ConfigError(decoder.problems)
     found = {} if agents is not None else _found(kinds, decoder, settings, jitter)
-    config = Config(structs.replace(settings, agents=UNSET), made, agents, found)
+    given = Entries(kinds, decoder, bounds, jitter)
+    by_preset = {
+        name: given.rules(tree, Bounds(), ("presets", name))
+        for spec in kinds.values()
+        for name, tree in presets(spec).items()
+    }
+    config = Config(structs.replace(settings, agents=UNSET), made, agents, found, by_preset)
     text = json.dumps(effective(config), sort_keys=True)
     return structs.replace(config, config_hash=hashlib.sha256(text.encode()).hexdigest()[:HASH_LENGTH])
 

@@ -87,6 +87,12 @@ class ClaudeCode:
             return Process(registered.pid, int(registered.proc_start))
         return self._processes.holder(session)
 
+    def cwd(self, session: str) -> str | None:
+        """The working directory of a session: the one it was started in, where that is told."""
+        registered = self._registrations.sessions.get(session)
+        started = registered.cwd if registered is not None else None
+        return started or self._transcripts.cwd(session)
+
     async def look(self, session: str) -> Sequence[Observation]:
         """The session's file to its end, and every registration."""
         return [*self._registrations.scan(), *self._transcripts.ends(session)]

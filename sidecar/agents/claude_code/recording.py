@@ -5,8 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec import Struct
+
+from sidecar import signals as g
+from sidecar.agents.claude_code.registrations import Registration
 from sidecar.agents.claude_code.transcript import Transcript, by_entrypoint
 from sidecar.clock import RecordedClock
+from sidecar.sources.records import Records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,13 +29,18 @@ class Recording:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = list(paths)
+        self.cwds: dict[str, str] = {}
+        """Each session's working directory, once its observations are read."""
 
     def observations(self) -> list[Observation]:
         """Every file's signals, in file order."""
         found: list[Observation] = []
         ever = RecordedClock(math.inf)  # no stamp lies in the future of a recording
         for path in self.files():
-            found += Transcript(path.stem, ever, by_entrypoint).feed(_lines(path), None)
+            decoder = Transcript(path.stem, ever, by_entrypoint)
+            found += decoder.feed(_lines(path), None)
+            if decoder.session is not None and decoder.cwd is not None:
+                self.cwds[decoder.session] = decoder.cwd
         return found
 
     def files(self) -> list[Path]:
@@ -42,6 +53,42 @@ class Recording:
                 files[path] = None
                 files |= dict.fromkeys(sorted((path.parent / path.stem / "subagents").glob("*.jsonl")))
         return list(files)
+
+
+class Change(Struct):
+    """A recorded change of a registration: its text, or None once it is removed."""
+
+    t: float
+    file: str
+    content: str | None = None
+
+
+def registered(path: Path, start: float) -> tuple[list[tuple[float, list[Observation]]], dict[str, str]]:
+    """What a recording of registrations said and when, and each session's working directory."""
+    out: list[tuple[float, list[Observation]]] = []
+    cwds: dict[str, str] = {}
+    there: dict[str, str] = {}
+    records = Records(Change)
+    for line in _lines(path):
+        for change in records.decode(line).records:
+            at = start + change.t
+            left = there.pop(change.file, None)
+            seen = [] if left is None else [g.Observation(left, g.Unregistered(at))]
+            new = None if change.content is None else _registration(change.content)
+            if new is not None:
+                there[change.file] = new.session_id
+                cwds |= {} if new.cwd is None else {new.session_id: new.cwd}
+                seen.append(g.Observation(new.session_id, g.Registered(min(at, new.started_at / 1000 or at))))
+            out.append((at, seen))
+    return out, cwds
+
+
+def _registration(text: str) -> Registration | None:
+    """A registration; None where it was half written."""
+    try:
+        return msgspec.json.decode(text, type=Registration)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _lines(path: Path) -> Iterator[bytes]:

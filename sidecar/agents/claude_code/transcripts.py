@@ -144,6 +144,11 @@ class Transcripts:
                 newest[decoder.cwd] = max(mine, newest.get(decoder.cwd, mine))
         return {cwd: session for cwd, (_, session) in newest.items()}
 
+    def cwd(self, session: str) -> str | None:
+        """The directory that a session was last seen to work in."""
+        mine = (d.cwd for d in self._decoders.values() if d.session == session and not d.subagent)
+        return next((cwd for cwd in mine if cwd), None)
+
     def close(self) -> None:
         """Let go of the files."""
         self._hearing.close()

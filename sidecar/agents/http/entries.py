@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sidecar.agent import SourceDown
 from sidecar.agents.http.paths import LONGEST, MISSING, find, items, word
@@ -69,7 +69,8 @@ def listed(settings: Settings, listing: Listing, answer: object) -> Listed:
         if session is None:
             whole = False
         else:
-            entries[session] = entry(settings, listing, session, facts)
+            told = entry(settings, listing, session, facts)
+            entries[session] = _livelier(entries.get(session), told)
     if not whole and not entries:
         raise SourceDown("no entry of its listing has an id")
     limit = find(answer, listing.limit) if listing.limit is not None else None
@@ -91,6 +92,15 @@ def entry(settings: Settings, fields: Fields, session: str, facts: object) -> En
         _id(find(facts, fields.parent)) if fields.parent is not None else None,
         {path: word(find(facts, path)) for path in asked},
     )
+
+
+def _livelier(one: Entry | None, other: Entry) -> Entry:
+    """Of two entries with one id, what says more of life: no one is ended for a doubled line."""
+    if one is None:
+        return other
+    busier = other if (one.state or "idle") in ("idle", "ended") else one
+    active = max((e.active for e in (one, other) if e.active is not None), default=None)
+    return structs.replace(busier, active=active, done=one.done and other.done)
 
 
 def merged(listed: Entry | None, told: Entry) -> Entry:

@@ -71,7 +71,10 @@ class Poll:
         if ticket < self._applied:
             return []
         self._applied, self.limit = ticket, found.limit
-        out = self._track.feed(found, failed, self._clock.now())
+        now = self._clock.now()
+        if self._server.dated is not None:
+            self._track.behind = max(0.0, self._clock.wall(now) - self._server.dated)
+        out = self._track.feed(found, failed, now)
         if self.told is not None:
             self.told()
         return out

@@ -78,16 +78,25 @@ class Recording:
         return [seen for file in files for seen in _observations(file)]
 
 
+def answers(file: Path, preset: str) -> tuple[float, list[tuple[float, list[g.Observation]]]]:
+    """When the recording of a server of this preset began, and what each answer said."""
+    return _answered(_settings(PRESETS[preset]), _told(file))
+
+
 def _observations(file: Path) -> list[g.Observation]:
-    told = [Told(line.t, raw, decoded(raw)) for line in _lines(file) if (raw := bytes(line.data))]
-    made = [
-        msgspec.convert({name: preset[name] for name in READ if name in preset} | SOMEWHERE, Settings)
-        for preset in PRESETS.values()
-    ]
-    best = max(made, key=lambda settings: _understood(settings, told))
+    told = _told(file)
+    best = max(map(_settings, PRESETS.values()), key=lambda settings: _understood(settings, told))
     if best.events is not None and any(_session(best.events, line) for line in told):
         return _streamed(best.events, told)
-    return _answered(best, told) if _understood(best, told) else []
+    return [seen for _, each in _answered(best, told)[1] for seen in each] if _understood(best, told) else []
+
+
+def _settings(preset: dict[str, Any]) -> Settings:
+    return msgspec.convert({name: preset[name] for name in READ if name in preset} | SOMEWHERE, Settings)
+
+
+def _told(file: Path) -> list[Told]:
+    return [Told(line.t, raw, decoded(raw)) for line in _lines(file) if (raw := bytes(line.data))]
 
 
 def _lines(path: Path) -> Iterator[Line]:
@@ -138,16 +147,16 @@ def _streamed(stream: Events, told: list[Told]) -> list[g.Observation]:
     return out
 
 
-def _answered(settings: Settings, told: list[Told]) -> list[g.Observation]:
-    """A listing's signals, anchored by the first session that it shows."""
+def _answered(settings: Settings, told: list[Told]) -> tuple[float, list[tuple[float, list[g.Observation]]]]:
+    """A listing's signals, answer by answer, and when it began, by the first session that it shows."""
     found = [(line.t or 0.0, _listed(settings, line.data)) for line in told]
     start = next((at for t, each in found if each and (at := _anchor(each, t)) is not None), 0.0)
     track = Track(settings, RecordedClock(math.inf))
-    out: list[g.Observation] = []
+    out: list[tuple[float, list[g.Observation]]] = []
     for t, each in found:
         blind = Listed({}, whole=False), set(track.known)
-        out += track.feed(*(blind if each is None else (each, set[str]())), start + t)
-    return out
+        out.append((start + t, track.feed(*(blind if each is None else (each, set[str]())), start + t)))
+    return start, out
 
 
 def _listed(settings: Settings, data: object) -> Listed | None:

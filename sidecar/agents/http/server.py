@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,12 +49,15 @@ class Server:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.dated: float | None = None
+        """What the server's clock said with its newest answer, where it said so; whole seconds."""
         self._made: tuple[tuple[int, ...], ssl.SSLContext] | None = None
 
     async def get(self, path: str) -> Any:  # noqa: ANN401 - JSON is anything
         """The JSON that is there. Raises SourceDown."""
         async with self._request("GET", path) as answer:
             _check(answer.status)
+            self.dated = _moment(answer.headers.get("Date"))
             body = bytearray()
             async for chunk in answer.content.iter_any():
                 body += chunk
@@ -166,6 +170,13 @@ async def ended(task: asyncio.Task[Any]) -> None:
     """Cancel a task and wait until it is gone, whatever it came to."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+def _moment(date: str | None) -> float | None:
+    try:
+        return None if date is None else parsedate_to_datetime(date).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _check(status: int) -> None:

@@ -68,7 +68,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The key of the client certificate. Off: it is in the certificate's file."""
 
     claude_config_dir: FilePath | None = None
-    """Not supported yet: transcripts are watched by an agent of the kind claude-code. Off."""
+    """Configuration folder of the Claude Code that works behind the server, with `projects/` and
+    `sessions/`, as an absolute path. A transcript is a session's whose id is the last part of its
+    working directory: then turns are judged too, and the last activity only counts as use. Off:
+    the listing says all there is."""
 
     def __post_init__(self) -> None:
         """What does not fit together would watch nothing, in silence."""
@@ -78,8 +81,6 @@ class Settings(Struct, frozen=True, kw_only=True):
             raise ValueError("needs directory, the one whose sessions are listed")
         if self.client_key_file is not None and self.client_cert_file is None:
             raise ValueError("client_key_file needs client_cert_file")
-        if self.claude_config_dir is not None:
-            raise ValueError("claude_config_dir is not supported yet; add an agent of the kind claude-code")
         name = self.token_header
         if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
             raise ValueError("token_header is no name of a header")

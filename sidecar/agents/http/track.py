@@ -43,6 +43,9 @@ class Track:
         self.known: dict[str, Entry] = {}
         self.unseen: set[str] = set()
         """Those that are listed and whose own status could not be read."""
+        self.behind = 0.0
+        """Seconds that the server's clock is behind ours: its stamps look older than they are. One
+        that is ahead needs nothing, for no stamp counts as later than now."""
         self._clock = clock
         self._attended = attended
         self._gone: dict[str, None] = {}
@@ -113,6 +116,8 @@ class Track:
         What changed between two looks did so then: a stamp that says otherwise is another clock's.
         """
         at = self._clock.core(stamp)
+        if self.behind > SLACK:
+            at += self.behind
         if self._read_at is not None and not self._read_at - SLACK <= at:
             return now
         return min(at, now)

@@ -75,7 +75,6 @@ def test_words_may_be_written_as_yaml_has_them() -> None:
         ({"listing": LISTING, "client_key_file": "/k"}, "client_key_file needs client_cert_file"),
         ({"listing": LISTING, "token_header": "X Y"}, "no name of a header"),
         ({"listing": LISTING, "token": "secret"}, "use token_file"),
-        ({"listing": LISTING, "claude_config_dir": "/c"}, "not supported yet"),
         ({"listing": LISTING, "events": {"path": "/e"}}, "has no {id}"),
         ({"preset": "nobody"}, "is not supported; presets of http"),
     ],

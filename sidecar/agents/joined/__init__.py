@@ -1,0 +1,1 @@
+"""Sessions that are listed in one place and written down in another, as one agent."""

@@ -1,0 +1,125 @@
+"""A server that lists sessions, and the transcripts of the agents behind it, as one agent.
+
+Only the server ends anything: whoever stands between it and its agents breaks its bookkeeping.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from sidecar.agent import Sees
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from sidecar.agent import Agent, Answer, Can, Finding, Order, Source
+    from sidecar.agents.joined.join import Join
+    from sidecar.clock import Clock
+    from sidecar.signals import Observation
+
+WRITTEN = ("transcript", "registry")
+"""The sources that are read of the agents behind the server. Their processes are its own affair."""
+
+
+class Listing(Protocol):
+    """The server's adapter: an agent that may know how many sessions there can be."""
+
+    @property
+    def sessions_limit(self) -> int | None:
+        """How many sessions there may be, where the listing tells."""
+
+
+class Named:
+    """A source whose observations go out under other names."""
+
+    def __init__(
+        self, source: Source, told: Callable[[Sequence[Observation]], Awaitable[Sequence[Observation]]]
+    ) -> None:
+        self.name = source.name
+        self.patience = source.patience
+        self._source = source
+        self._told = told
+
+    @property
+    def every(self) -> float:
+        """As the source itself."""
+        return self._source.every
+
+    @property
+    def wake(self) -> asyncio.Event | None:
+        """As the source itself."""
+        return self._source.wake
+
+    async def read(self) -> Sequence[Observation]:
+        """What the source saw, as far as it counts. Raises SourceDown."""
+        return await self._told(await self._source.read())
+
+
+class Joined:
+    """One server and one configuration folder of its agents."""
+
+    def __init__(self, listing: Agent, transcripts: Agent, join: Join, clock: Clock) -> None:
+        self.name, self.kind = listing.name, listing.kind
+        self._listing, self._transcripts = listing, transcripts
+        self._join = join
+        self._clock = clock
+        self.sources: list[Source] = [Named(source, self._listed) for source in listing.sources]
+        self.sources += [Named(s, self._written) for s in transcripts.sources if s.name in WRITTEN]
+
+    @property
+    def sessions_limit(self) -> int | None:
+        """How many sessions there may be, where the listing tells."""
+        return getattr(self._listing, "sessions_limit", None)
+
+    @property
+    def sees(self) -> Sees:
+        """What either sees."""
+        one, other = self._listing.sees, self._transcripts.sees
+        return Sees(
+            one.resolution or other.resolution,
+            tools=one.tools or other.tools,
+            waiting=one.waiting or other.waiting,
+            status=one.status or other.status,
+        )
+
+    async def look(self, session: str) -> Sequence[Observation]:
+        """What is listed now, and the session's transcript to its end."""
+        out = [*await self._listed(await self._listing.look(session))]
+        for run in self._join.runs(session):
+            out += await self._written(await self._transcripts.look(run))
+        return out
+
+    def can(self, session: str) -> Can:
+        """What the server can do."""
+        return self._listing.can(session)
+
+    async def interrupt(self, order: Order) -> Answer:
+        """End the turn through the server."""
+        return await self._listing.interrupt(order)
+
+    async def reap(self, order: Order) -> Answer:
+        """End the session through the server."""
+        return await self._listing.reap(order)
+
+    async def probe(self) -> Sequence[Finding]:
+        """What `check` says: of the server, and whether the files can be read."""
+        written = [f for f in await self._transcripts.probe() if f.what != "control"]
+        return [*await self._listing.probe(), *written]
+
+    async def close(self) -> None:
+        """Let go of both."""
+        await self._listing.close()
+        await self._transcripts.close()
+
+    async def _listed(self, observations: Sequence[Observation]) -> Sequence[Observation]:
+        """What the listing said. Who is over by it is first read to the end."""
+        last: list[Observation] = []
+        for session in self._join.ends(observations):
+            for run in self._join.runs(session):
+                last += await self._transcripts.look(run)
+        now = self._clock.now()
+        return [*self._join.written(last, now), *self._join.listed(observations, now)]
+
+    async def _written(self, observations: Sequence[Observation]) -> Sequence[Observation]:
+        return self._join.written(observations, self._clock.now())
