@@ -127,8 +127,9 @@ def _retrying(s: Session, x: g.Retrying, out: Out) -> None:
 
 
 def _limited(s: Session, x: g.Limited, _: Out) -> None:
-    told_again = s.limit is not None and s.limit.until is None and x.until is None
-    if not told_again:
+    """One told without a reset takes nothing from one that holds: neither its start nor its reset."""
+    holds = s.limit is not None and (s.limit.until is None or s.limit.until > x.at)
+    if x.until is not None or not holds:
         s.limit = Limit(x.at, x.until)
     s.judged.discard("limited")
     s.warned.discard("limited")

@@ -30,7 +30,7 @@ def rests_since(s: Session) -> float:
     rested = s.first_seen if s.idle_since is None else s.idle_since
     if not by_growth(s):
         return rested
-    return max(x for x in (rested, s.progress_at, s.gone_at, s.first_seen) if x is not None)
+    return max(x for x in (rested, s.progress_at, s.gone_at) if x is not None)
 
 
 def lapsed(s: Session, rules: Rules, now: float) -> bool:

@@ -143,12 +143,13 @@ def tool_limit(tool: str, rules: Rules) -> tuple[str, Limit] | None:
 def _tool(s: Session, rules: Rules) -> Iterator[Bound]:
     if s.blind:
         return
-    since = silent_since(s)
+    since, told = silent_since(s), set[str]()
     for open_tool in s.tools.values():
         found = tool_limit(open_tool.tool, rules)
-        if found is None:
-            continue
+        if found is None or found[0] in told:
+            continue  # of several calls under one pattern the first stands for all
         pattern, limit = found
+        told.add(pattern)
         hint = "; perhaps waiting for a permission" if limit.action == "report" else ""
         what = f"in the tool {open_tool.tool}{hint}"
         yield from _make(s, "tool", limit, since, what, rules=rules, key=f"tool:{pattern}")

@@ -16,14 +16,12 @@ from sidecar.turns import Out, close_turn, idle_from, settle
 def source_up(s: Session, x: g.SourceUp, out: Out) -> None:
     """A source sees the session, for the first time or again."""
     known, lost = bool(s.sources), s.sources.get(x.source) is False
-    saw_nothing = s.blind or not any(s.sources.values())
+    blind, alone = s.blind, not any(s.sources.values())
     s.sources[x.source] = True
     if x.resolution is not None:
         s.resolutions[x.source] = x.resolution
-    # What happened while nobody saw it may have been work; so may what came before the first that
-    # sees work joined those that do not.
-    joined = known and s.turn is not None and not s.blind
-    if saw_nothing and (lost or joined):
+    # What happened while nobody saw it may have been work. A first sight excuses nothing.
+    if known and (alone or (blind and not s.blind)):
         s.floor = max(s.floor, x.at)
     if lost:
         out.append(c.SourceChanged(x.at, x.source, up=True))
@@ -106,7 +104,7 @@ def _hear(s: Session, at: float, out: Out) -> None:
         return
     if s.turn is None and new is not None and new.word == "idle":
         idle_from(s, new.since)
-    elif s.turn is None and new is None and old is not None and old.word != "idle":
+    elif old is not None and old.word != "idle":
         idle_from(s, at)  # the work that it spoke of is over
     if old is not None and old.word == "waiting":
         s.floor = max(s.floor, at)

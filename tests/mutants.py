@@ -34,9 +34,14 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parent.parent
 LISTED: Final = Path(__file__).with_name("MUTANTS.md")
 FILES: Final = tuple(
-    f"sidecar/{name}.py" for name in ("policy", "wording", "session", "turns", "fold", "deeds")
+    f"sidecar/{name}.py"
+    for name in ("policy", "life", "wording", "session", "phases", "turns", "fold", "witnesses", "deeds")
 )
-TESTS: Final = tuple(f"tests/test_{name}.py" for name in ("policy", "session", "fold", "fleet", "view"))
+CORE: Final = (
+    *("policy", "session", "fold", "fleet", "view"),
+    *("policy_late", "rest", "believed", "family"),
+)
+TESTS: Final = tuple(f"tests/test_{name}.py" for name in CORE)
 PYTEST: Final = (
     *("-x", "-q", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", "--hypothesis-seed=0"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # of what is imported above

@@ -134,6 +134,30 @@ def test_but_one_wait_is_one_though_its_source_blinked() -> None:
     assert verdicts(s, HOUR) == []
 
 
+def test_work_after_a_background_job_is_another_turn_too() -> None:
+    s = story(g.Registered(0), says(0, "waiting"))
+    assert verdicts(s, 5 * MIN) == [("waiting", "interrupt")]
+    for x in (says(400, "background"), says(500, "waiting")):
+        fold(s, x)
+    assert verdicts(s, 800) == [("waiting", "interrupt")]
+
+
+def test_sources_that_show_no_work_put_off_no_bound_of_a_status() -> None:
+    rules = replace(RULES, busy=Limit(HOUR, "report"))
+    s = story(
+        REGISTRY, up(0, "process", None), says(1, "busy"), lost(600, "process"), up(700, "process", None)
+    )
+    assert verdicts(s, HOUR + 1, rules) == [("busy", "report")]
+    s = story(REGISTRY, says(1, "busy"), lost(600), up(700, "registry", None))
+    assert verdicts(s, HOUR + 1, rules) == [], "but when all were lost, nobody knows"
+    assert verdicts(s, HOUR + 700, rules) == [("busy", "report")]
+
+
+def test_a_new_process_does_not_bring_back_the_turn_that_died() -> None:
+    s = story(up(), prompt(0), g.ProcessGone(5), g.ProcessSeen(60, 8, 60))
+    assert verdicts(s, 60) == [("gone", "report")]
+
+
 def test_a_word_does_not_outlive_its_session() -> None:
     s = story(up(), REGISTRY, g.Registered(0), says(1, "busy"), g.Unregistered(2))
     s.closed = None

@@ -107,6 +107,11 @@ def test_and_the_turns_own_ceiling() -> None:
     assert verdicts(s, 1800, replace(RULES, turn=Limit(1800.0))) == []
 
 
+def test_two_calls_of_one_tool_are_one_verdict() -> None:
+    s = story(up(), prompt(0), tool(1, "Edit"), tool(2, "Edit", "c2"))
+    assert verdicts(s, 2 + 15 * MIN) == [("tool", "report")]
+
+
 def test_every_retry_announced_for_far_ahead_is_a_limit_not_only_the_first() -> None:
     s = story(up(), prompt(0), *(g.Retrying(at, "other", at + HOUR) for at in (10, 3610)))
     for now in range(3611, 7210 + 299, 60):

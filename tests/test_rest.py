@@ -91,6 +91,18 @@ def test_a_weekly_limit_keeps_its_session_until_it_is_over() -> None:
     assert verdicts(s, reset + 51 * MIN) == [("model", "interrupt")]
 
 
+def test_a_limit_told_again_without_its_reset_keeps_the_one_it_had() -> None:
+    s = story(up(), prompt(0), g.Limited(5, 72 * HOUR), g.Limited(10))
+    assert verdicts(s, 10 + 6 * HOUR) == []
+    assert verdicts(s, 72 * HOUR + 5 * MIN) == [("limited", "report")]
+
+
+def test_but_one_whose_reset_is_past_is_a_new_one() -> None:
+    s = story(up(), prompt(0), g.Limited(5, 100), g.Limited(200))
+    assert verdicts(s, 100 + 5 * MIN) == []
+    assert verdicts(s, 200 + 6 * HOUR) == [("limited", "report")]
+
+
 def test_though_nobody_judges_it_a_limit_is_not_kept_for_ever() -> None:
     rules = replace(RULES, limited=Limit(None))
     s = story(up(), prompt(0), g.Limited(5, 72 * HOUR), end(5, "failed"))
