@@ -6,12 +6,16 @@ import asyncio
 import json
 import os
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from sidecar import signals as g
 from sidecar.agent import Can
-from sidecar.clock import iso
+from sidecar.agents.http.track import CLOSE
+from sidecar.agents.joined.adapter import Joined
+from sidecar.agents.joined.join import Join
+from sidecar.clock import RecordedClock, iso
 from tests.agents.http.fakes import WALL
 from tests.agents.http.kbc import KbcBox
 from tests.agents.http.test_kbc_box import MIN, Room, watched
@@ -202,6 +206,8 @@ async def test_a_turn_that_was_answered_before_the_end_is_completed(place: Place
     place.box.open(TID)
     cli = place.cli()
     async with place.watched() as room:
+        place.ask(cli)
+        cli.answer()
         await asyncio.sleep(12)
         asked = asyncio.Event()
         place.box.before = asked.set
@@ -213,7 +219,9 @@ async def test_a_turn_that_was_answered_before_the_end_is_completed(place: Place
         await asyncio.sleep(1)  # sooner than a provisional end settles by itself
         session = room.session(TID)
         assert session.status is not None
-        assert (session.turns["completed"], session.turns["died"]) == (1, 0)
+        assert (session.turns["completed"], session.turns["died"]) == (2, 0), (
+            "a file at rest is read every 2 s: here at once"
+        )
 
 
 @pytest.mark.parametrize("mark", [True, False])
@@ -358,3 +366,38 @@ async def test_check_tells_of_the_server_and_of_the_files(place: Place) -> None:
         sees = room.agent.sees
         assert (sees.resolution, sees.tools, sees.waiting) == ("record", True, True)
         assert {s.name for s in room.agent.sources} == {"listing", "transcript", "registry"}
+
+
+class Told:
+    """An agent whose one source says what it is given."""
+
+    name = kind = "told"
+    every, patience, wake = 1.0, 1.0, None
+
+    def __init__(self, source: str) -> None:
+        self.said: list[g.Observation] = []
+        self.last: list[g.Observation] = []
+        self.sources = [self]
+        self.name = source
+
+    async def read(self) -> list[g.Observation]:
+        return self.said
+
+    async def look(self, _: str) -> list[g.Observation]:
+        return self.last
+
+
+@pytest.mark.parametrize("over", [g.Unregistered(20), g.Status(20, "waiting", 20, CLOSE, source="listing")])
+async def test_who_is_over_is_first_read_to_the_end(over: g.Signal) -> None:
+    listing, written = Told("listing"), Told("transcript")
+    join = Join({RUN: f"/kbc/{TID}"}.get, "listing", CLOSE)
+    clock = RecordedClock(20)
+    joined = Joined(cast("Any", listing), cast("Any", written), join, clock)
+    listing.said = [g.Observation(TID, g.Registered(1))]
+    written.said = [g.Observation(RUN, g.SourceUp(2, "transcript")), g.Observation(RUN, g.Progress(2, "t"))]
+    for source in joined.sources:
+        await source.read()
+    listing.said, written.last = [g.Observation(TID, over)], [g.Observation(RUN, g.TurnEnded(3, "completed"))]
+    told = [o.signal for o in await joined.sources[0].read()]
+    assert told[0] == g.TurnEnded(3, "completed")
+    assert told[-1] == over
