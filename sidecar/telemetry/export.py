@@ -87,9 +87,13 @@ class Export:
         """Whether log events are sent."""
         return self._events is not None
 
+    def keeps(self, trace: int) -> bool:
+        """Tell whether the trace's spans are sent."""
+        return self._otlp.sampled(trace)
+
     def span(self, span: Span) -> None:
         """Take a span to be sent, where its trace is sampled."""
-        if self._spans is not None and self._otlp.sampled(span):
+        if self._spans is not None and self.keeps(span.trace):
             self._spans.put(span)
 
     def event(self, event: Event) -> None:

@@ -48,6 +48,8 @@ class Metrics(Collector):
         self.spans = Counts(n.SPANS)
         """What became of spans; whoever exports them counts here."""
         self.spans.zero((outcome,) for outcome in labels.SPAN_OUTCOMES)
+        self.keeps: Callable[[int], bool] = lambda _: True
+        """Whether a trace is kept: an example that leads to none is worse than an older one."""
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         self._take: dict[type[c.Change], Callable[[Session, Any], None]] = {
@@ -126,6 +128,8 @@ class Metrics(Collector):
             return None
         key = (session.agent, session.id, turn.id)
         trace, span = ids.trace_id(*key), ids.span_id(*key)
+        if not self.keeps(trace):
+            return None
         return Trace(ids.hex_trace(trace), ids.hex_span(span), self._watched.clock.wall(at))
 
     def _phase_left(self, session: Session, x: c.PhaseLeft) -> None:

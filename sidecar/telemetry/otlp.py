@@ -84,9 +84,9 @@ class Otlp:
         self._exporters: list[Any] = []
         _seldom.spoke.clear()
 
-    def sampled(self, span: Span) -> bool:
-        """Tell whether the span's trace is one of those to keep (OTEL_TRACES_SAMPLER)."""
-        verdict = self._sampler.should_sample(None, span.trace, span.name)
+    def sampled(self, trace: int) -> bool:
+        """Tell whether the trace is one of those to keep (OTEL_TRACES_SAMPLER): by its id, so all of it."""
+        verdict = self._sampler.should_sample(None, trace, n.INVOKE_AGENT)
         return verdict.decision is Decision.RECORD_AND_SAMPLE
 
     def spans(self, target: Target) -> Callable[[Sequence[Span]], bool]:

@@ -55,6 +55,7 @@ class Telemetry:
         self._listeners: list[Lifecycle | Spans | Metrics] = [self.lifecycle, self._metrics]
         self._ticking: list[Lifecycle | Liveness] = [self.lifecycle]
         if self._export is not None and self._export.traces:
+            self._metrics.keeps = self._export.keeps
             self._listeners.append(Spans(watched, self._export.span))
             self._ticking.append(Liveness(watched, self._export.span, after=settings.liveness_after))
 

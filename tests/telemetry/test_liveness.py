@@ -121,3 +121,11 @@ def test_a_cadence_knows_what_was_said_apart_from_what_was_done() -> None:
     assert cadence.speak(160) == 100
     assert cadence.due(100) == 280
     assert cadence.due(200) == 260
+
+
+def test_switched_off_it_never_speaks() -> None:
+    world = World()
+    liveness = Liveness(world, world.spans.append, after=float("inf"))
+    world.see(sees(1000), prompt(1000))
+    assert liveness.tick(1e6) == float("inf")
+    assert world.spans == []

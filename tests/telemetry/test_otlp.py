@@ -1,6 +1,7 @@
 """What arrives at collectors that decode it, over HTTP and over gRPC."""
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -179,7 +180,13 @@ def test_a_sampler_of_the_environment_keeps_or_drops_whole_traces(monkeypatch: p
         for number in range(60):
             at = 1000.0 + number
             world.see(sees(at), prompt(at), g.TurnEnded(at + 0.5, "completed"), session=f"s{number}")
+        body = telemetry.render("application/openmetrics-text")[0].decode()
         telemetry.shutdown(10)
+    examples = {int(trace, 16) for trace in re.findall(r'trace_id="(\w+)"', body)}
+    assert examples
+    assert examples <= {hexed(span.trace_id) for span in received.spans}, (
+        "none leads to a trace that is not there"
+    )
     per_trace = {hexed(span.trace_id): 0 for span in received.spans}
     for span in received.spans:
         per_trace[hexed(span.trace_id)] += 1
