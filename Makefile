@@ -40,6 +40,7 @@ e2e: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python tests/bench/bench_tail.py
+	$(BIN)/python tests/bench/bench_listing.py
 	PYTHONPATH=. $(BIN)/python tests/bench/bench_scrape.py
 
 clean:

@@ -13,7 +13,7 @@ import os
 import stat
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 import aiohttp
@@ -31,6 +31,8 @@ MAX_ANSWER: Final = 1 << 20
 GONE: Final = (errno.ENOENT, errno.ECONNREFUSED)
 MAX_SOCKETS: Final = 256
 MAX_TOKEN: Final = 4096
+LONGEST_ID: Final = 256
+"""Characters of a session's id; what is longer is none, and is not carried through all that we show."""
 OK: Final = 200
 HEADERS: Final = {"Accept-Encoding": "identity"}
 
@@ -193,8 +195,15 @@ async def body_of(answer: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
-async def listed(settings: Settings, endpoint: str) -> list[Hosted]:
-    """The sessions of one endpoint; entries that make no sense are left out."""
+class Answered(NamedTuple):
+    """The sessions of one endpoint, and how many entries of its list made no sense: they may be any."""
+
+    sessions: list[Hosted]
+    odd: int
+
+
+async def listed(settings: Settings, endpoint: str) -> Answered:
+    """What one endpoint lists. Raises Unreachable."""
     async with request(settings, endpoint, "GET", target(endpoint, "sessions")) as answer:
         if answer.status != OK:
             raise Unreachable(f"HTTP {answer.status}")
@@ -203,15 +212,17 @@ async def listed(settings: Settings, endpoint: str) -> list[Hosted]:
         entries = msgspec.json.decode(body, type=_Listed).sessions
     except (ValueError, RecursionError) as error:
         raise Unreachable("its answer is no listing") from error
-    return [hosted for entry in entries if (hosted := decoded(entry)) is not None]
+    sessions = [hosted for entry in entries if (hosted := decoded(entry)) is not None]
+    return Answered(sessions, len(entries) - len(sessions))
 
 
 def decoded(entry: bytes | msgspec.Raw) -> Hosted | None:
     """A session object; None where it is none."""
     try:
-        return msgspec.json.decode(entry, type=Hosted)
+        hosted = msgspec.json.decode(entry, type=Hosted)
     except (ValueError, RecursionError):
         return None
+    return hosted if 0 < len(hosted.id) <= LONGEST_ID else None
 
 
 async def ordered(settings: Settings, endpoint: str, url: URL, order: dict[str, object]) -> int:

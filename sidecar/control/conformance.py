@@ -48,8 +48,9 @@ class _Run:
         self._endpoint = endpoint
 
     async def checks(self, sacrifice: str | None) -> list[Finding]:
-        sessions = await api.listed(self._settings, self._endpoint)
-        found = [Finding("list", ok=True, detail=f"{len(sessions)} sessions")]
+        sessions, odd = await api.listed(self._settings, self._endpoint)
+        wrong = f", and {odd} entries that are none" if odd else ""
+        found = [Finding("list", ok=not odd, detail=f"{len(sessions)} sessions{wrong}")]
         found.append(await self._expects("an unknown session is 404", NOBODY, "interrupt", {}, 404))
         found.append(await self._expects("so is its reap", NOBODY, "reap", {}, 404))
         for hosted in sessions:
@@ -110,7 +111,8 @@ class _Run:
         return found
 
     async def _listed(self, who: str) -> Hosted | None:
-        return next((h for h in await api.listed(self._settings, self._endpoint) if h.id == who), None)
+        sessions, _ = await api.listed(self._settings, self._endpoint)
+        return next((h for h in sessions if h.id == who), None)
 
     async def _expects(
         self, what: str, who: str, action: str, body: Mapping[str, object], status: int

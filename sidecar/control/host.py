@@ -76,7 +76,9 @@ class HostControl:
             elif isinstance(answer, BaseException):
                 raise answer
             else:
-                for hosted in answer:
+                if answer.odd:  # what is missing from the list may still be there
+                    listing.errors[endpoint] = f"{answer.odd} entries of its list make no sense"
+                for hosted in answer.sessions:
                     listing.where.setdefault(hosted.id, []).append(endpoint)
                     listing.sessions[hosted.id] = hosted
         for session, claimed in listing.where.items():

@@ -176,8 +176,8 @@ class Agentapi(Listed):
 class Boxed(Room):
     """A box that speaks the Agent Control API."""
 
-    def __init__(self, server: BoxServer, url: str) -> None:
-        super().__init__(kind="control-api", url=url)
+    def __init__(self, server: BoxServer, url: str, **entry: Any) -> None:
+        super().__init__(kind="control-api", url=url, **entry)
         self.server = server
         self._shown: Json = {}
         self._turns = 0
@@ -211,8 +211,8 @@ class OpenCodeRoom(Room):
 
     id = "ses_1"
 
-    def __init__(self, kind: str, server: OpenCodeServer) -> None:
-        super().__init__(kind=kind, url=server.url)
+    def __init__(self, kind: str, server: OpenCodeServer, **entry: Any) -> None:
+        super().__init__(kind=kind, url=server.url, **entry)
         self.server = server
         self._turns = 0
 
@@ -320,20 +320,20 @@ class ClaudeRoom(Room):
 
 
 @asynccontextmanager
-async def room(label: str, folder: Path) -> AsyncIterator[Room]:
-    """The room of a kind or a preset, while it lives."""
+async def room(label: str, folder: Path, **entry: Any) -> AsyncIterator[Room]:
+    """The room of a kind or a preset, while it lives; `entry` is configured beside."""
     if label in LISTINGS:
         made_by = Agentapi if label == "agentapi" else Listed
         site = Site()
         async with (
             serving(site) as url,
-            closing(made_by(label, site, url, **MORE.get(label, {}))) as made,
+            closing(made_by(label, site, url, **MORE.get(label, {}), **entry)) as made,
         ):
             yield made
     elif label in ("opencode", "redcode"):
         server = OpenCodeServer()
         await server.open()
-        async with closing(OpenCodeRoom(label, server)) as made:
+        async with closing(OpenCodeRoom(label, server, **entry)) as made:
             yield made
         await server.close()
     elif label == "claude-code":
@@ -343,7 +343,7 @@ async def room(label: str, folder: Path) -> AsyncIterator[Room]:
         box = BoxServer()
         hosted = label == "claude-code, hosted"
         url = await box.open(folder / "h.sock" if hosted else None)
-        async with closing(ClaudeRoom(folder, box, url) if hosted else Boxed(box, url)) as made:
+        async with closing(ClaudeRoom(folder, box, url) if hosted else Boxed(box, url, **entry)) as made:
             yield made
         await box.close()
 

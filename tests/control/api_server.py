@@ -51,7 +51,7 @@ class Server:
         self.over = asyncio.Event()
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.0)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.0, handler_cancellation=True)
 
     async def open(self, where: Path | None = None) -> str:
         """Listen on a socket, or on a port of the loopback; gives the URL."""

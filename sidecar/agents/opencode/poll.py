@@ -69,7 +69,7 @@ class Poll:
         if self._synced is None:
             return await self.sync(0)
         async with self._lock:
-            await self._server.get(bytes, "global", "health")
+            await self._server.get(r.health, "global", "health")
             out: list[g.Observation] = []
             now = self._tracks.clock.now()
             if self._listed is None or now - self._listed >= RELIST:

@@ -158,6 +158,8 @@ class Message(Struct):
 class Health(Struct):
     """The server of itself."""
 
+    healthy: bool
+    """Required: what does not say so is no such server."""
     version: str | None = None
 
 

@@ -43,6 +43,8 @@ class Site:
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}
         """By `METHOD path`: JSON, a status, or what makes the answer."""
+        self.instead: Any = None
+        """What makes every answer, whatever was asked for."""
         self.asked: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.bodies: list[bytes] = []
@@ -52,7 +54,7 @@ class Site:
         self.asked.append(asked)
         self.headers.append(dict(request.headers))
         self.bodies.append(await request.read())
-        answer = self.answers.get(asked, 404)
+        answer = self.instead or self.answers.get(asked, 404)
         if callable(answer):
             made: web.StreamResponse = await answer(request)
             return made
