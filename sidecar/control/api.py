@@ -64,6 +64,14 @@ class Can(Struct, frozen=True):
     reap: bool = True
 
 
+class Verdict(Struct, frozen=True):
+    """The last order that a host or box was given, as it tells it."""
+
+    at: str | float | None = None
+    action: str | None = None
+    reason: str | None = None
+
+
 class Hosted(Struct, frozen=True):
     """A session as its host sees it."""
 
@@ -78,6 +86,7 @@ class Hosted(Struct, frozen=True):
     last_activity_at: str | float | None = None
     pid: int | None = None
     can: Can = Can()
+    last_verdict: Verdict | None = None
     tools: dict[str, str] = {}
     """Open tool calls by id, with the tool's name; not every box tells."""
 

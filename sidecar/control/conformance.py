@@ -26,7 +26,9 @@ NOBODY: Final = "no-such-session/../%00"
 NO_TURN: Final = "no-such-turn"
 
 PATIENCE: Final = 3.0
-"""Seconds within which an event has to follow an order that was accepted."""
+"""Seconds within which an order that was accepted has to have its effect, and a stream to say something."""
+
+PAUSE: Final = 0.1
 
 
 async def conform(settings: Settings, sacrifice: str | None = None) -> list[Finding]:
@@ -100,15 +102,31 @@ class _Run:
             return [Finding(f"end {who}", ok=False, detail="it is not listed")]
         found: list[Finding] = []
         if hosted.turn is not None and hosted.can.interrupt:
-            order = {"turn": hosted.turn, "reason": "conformance: the turn is ended"}
+            reason = "conformance: the turn is ended"
+            order = {"turn": hosted.turn, "reason": reason}
             found.append(await self._expects(f"{who}: its turn is interrupted", who, "interrupt", order, 202))
-            after = await self._listed(who)
-            idle = after is not None and after.turn != hosted.turn
-            found.append(Finding(f"{who}: the turn ended, the session lives", ok=idle, detail="listed again"))
+            after = await self._ended(who, hosted.turn)
+            lives = after is not None and after.turn != hosted.turn
+            told = (
+                after is not None and after.last_verdict is not None and after.last_verdict.reason == reason
+            )
+            found += [
+                Finding(f"{who}: the turn ended, the session lives", ok=lives, detail="listed again"),
+                Finding(f"{who}: the reason is handed on", ok=told, detail="listed as its last_verdict"),
+            ]
         forced = {"turn": None, "force": True, "reason": "conformance: the session is ended"}
         found.append(await self._expects(f"{who} is reaped", who, "reap", forced, 202))
         found.append(await self._expects(f"{who} is gone: 404", who, "reap", forced, 404))
         return found
+
+    async def _ended(self, who: str, turn: str) -> Hosted | None:
+        """The session once its turn has ended: 202 is a promise, so it is given a moment."""
+        for _ in range(int(PATIENCE / PAUSE)):
+            after = await self._listed(who)
+            if after is None or after.turn != turn:
+                return after
+            await asyncio.sleep(PAUSE)
+        return await self._listed(who)
 
     async def _listed(self, who: str) -> Hosted | None:
         sessions, _ = await api.listed(self._settings, self._endpoint)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 from aiohttp import web
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from sidecar.act import Acts
 from sidecar.act import Settings as ActSettings
 from sidecar.agents.control_api import ControlApi, Settings
 from sidecar.clock import LiveClock
-from sidecar.control.api import decoded
+from sidecar.control.api import Hosted, decoded
 from sidecar.control.conformance import conform
 from sidecar.demo.box import Box
 from sidecar.journal import Journal
@@ -23,7 +25,7 @@ from sidecar.watch import Settings as WatchSettings
 from sidecar.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 import json
@@ -153,6 +155,80 @@ async def test_a_box_that_does_not_is_told_where() -> None:
     assert {f.detail for f in found if f.what == "events"} == {"HTTP 404"}
 
 
+Answers = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def answers(status: int) -> Any:
+    async def instead(_: web.Request, __: Answers) -> web.Response:
+        return web.Response(status=status)
+
+    return instead
+
+
+def retold(**facts: Any) -> Any:
+    """A listing whose every session says something else of itself."""
+
+    async def instead(request: web.Request, really: Answers) -> web.StreamResponse:
+        told = await really(request)
+        assert isinstance(told, web.Response)
+        assert told.body is not None
+        sessions = json.loads(bytes(told.body))["sessions"]  # type: ignore[arg-type]
+        return web.json_response({"sessions": [session | facts for session in sessions]})
+
+    return instead
+
+
+async def mute(request: web.Request, _: Answers) -> web.StreamResponse:
+    stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await stream.prepare(request)
+    return stream
+
+
+BROKEN: dict[str, tuple[str, str, Any]] = {
+    "list": ("GET", "/v1/sessions", retold(id="")),
+    "idle tells what it can": ("GET", "/v1/sessions", retold(resolution=None)),
+    "an unknown session is 404": ("POST", "/v1/sessions/no", answers(202)),
+    "so is its reap": ("POST", "/v1/sessions/no", answers(500)),
+    "idle is idle: an interrupt is harmless": ("POST", "/v1/sessions/idle/interrupt", answers(409)),
+    "busy: a turn that does not run is 409": ("POST", "/v1/sessions/busy/interrupt", answers(202)),
+    "busy is busy: no reap unless forced": ("POST", "/v1/sessions/busy/reap", answers(202)),
+    "busy cannot be interrupted: 501": (
+        "GET",
+        "/v1/sessions",
+        retold(can={"interrupt": False, "reap": True}),
+    ),
+    "events": ("GET", "/v1/events", mute),
+    "busy: the turn ended, the session lives": ("POST", "/v1/sessions/busy/interrupt", answers(202)),
+    "busy: the reason is handed on": ("GET", "/v1/sessions", retold(last_verdict=None)),
+    "busy is reaped": ("POST", "/v1/sessions/busy/reap", answers(409)),
+    "busy is gone: 404": ("POST", "/v1/sessions/busy/reap", answers(202)),
+}
+
+
+@pytest.mark.parametrize("point", BROKEN)
+async def test_a_box_that_breaks_one_promise_is_told_which(point: str) -> None:
+    method, path, instead = BROKEN[point]
+
+    @web.middleware
+    async def breaks(request: web.Request, handler: Answers) -> web.StreamResponse:
+        hit = request.method == method and (
+            request.path == path or path == request.path[: len(path)] != "/v1/sessions"
+        )
+        return await (instead(request, handler) if hit else handler(request))
+
+    box = Box(scripted)
+    box.open("idle")
+    box.open("busy").ask("wedge")
+    app = box.app()
+    app.middlewares.append(breaks)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    found = await conform(Settings(url=f"http://127.0.0.1:{runner.addresses[0][1]}"), "busy")
+    await runner.cleanup()
+    assert point in {f.what for f in found if not f.ok}
+
+
 async def test_nobody_there_is_told() -> None:
     (found,) = await conform(Settings(url="http://127.0.0.1:1"))
     assert (found.ok, found.what) == (False, "reach http://127.0.0.1:1")
@@ -162,7 +238,14 @@ async def test_the_document_describes_what_the_box_shows() -> None:
     document = yaml.safe_load((FilePath(__file__).parents[2] / "sidecar/control/openapi.yaml").read_text())
     described = set(document["components"]["schemas"]["Session"]["properties"])
     talk = Box(scripted).open("s1")
-    assert set(talk.shown()) == described
+    assert set(talk.shown()) == described == {field.name for field in fields(Hosted)}
+    assert set(described) >= set(document["components"]["schemas"]["Session"]["required"])
+    routes = {
+        (route.method, route.resource.canonical)
+        for route in Box(scripted).app().router.routes()
+        if route.resource is not None and route.method != "HEAD"
+    }
+    assert routes == {(verb.upper(), path) for path, verbs in document["paths"].items() for verb in verbs}
     assert decoded(json.dumps(talk.shown()).encode()) is not None
     assert set(document["paths"]) == {
         "/v1/sessions", "/v1/sessions/{id}/interrupt", "/v1/sessions/{id}/reap", "/v1/events",
