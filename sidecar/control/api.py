@@ -2,7 +2,8 @@
 
 The other end is whoever owns the agent, and may be old, hung, gone or something else altogether.
 Answers are read up to a limit, never redirected, never unpacked, and whatever is wrong with an
-endpoint is an `Unreachable` with a name, for one endpoint of many.
+endpoint is an `Unreachable` with a name, for one endpoint of many. Longer than other modules: the shapes of
+the API stand beside what reads them, so that a field and its bounds are found in one place.
 """
 
 from __future__ import annotations
