@@ -6,12 +6,16 @@ first bytes and the bytes before the place all agree; if not, it is a new genera
 """
 
 import os
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final, Literal
 
 import msgspec
 
 from sidecar.sources.framing import ANCHOR, Lines
+
+Start = Callable[[int, int], int]
+"""Says where to begin in an open file, given its descriptor and its size: at the first byte of a line."""
 
 Change = Literal["truncated", "replaced", "rewritten"]
 
@@ -73,16 +77,12 @@ class Cursor:
         self.dev, self.ino, self.pos = mark.dev, mark.ino, mark.offset
         self.known, self._mark = True, mark
 
-    def begin(self, fd: int, st: os.stat_result, *, at_end: bool = False) -> None:
-        """Start on a file not read before, at its beginning or after the last line first seen in it."""
+    def begin(self, fd: int, st: os.stat_result, start: Start) -> None:
+        """Start on a file not read before, where ``start`` says of what was first seen in it."""
         self.dev, self.ino, self.known, self._mark = st.st_dev, st.st_ino, True, None
         self.boundary = min(st.st_size, st.st_size if self.boundary is None else self.boundary)
-        if not at_end:
-            self.pos, self._head = 0, b""
-            self._lines.restart()
-            return
-        self.pos = _last_newline(fd, self.boundary)
-        self._head, anchor = _ends(fd, self.pos)
+        self.pos = start(fd, self.boundary)
+        self._head, anchor = _ends(fd, self.pos) if self.pos else (b"", b"")
         self._lines.restart(anchor, start=not self.pos)
 
     def recognise(self, fd: int, st: os.stat_result) -> Change | None:
@@ -140,14 +140,8 @@ def _ends(fd: int, offset: int) -> tuple[bytes, bytes]:
     return os.pread(fd, min(_HEAD, offset), 0), os.pread(fd, near, offset - near)
 
 
-def _last_newline(fd: int, end: int) -> int:
-    """Find the place after the last newline before ``end``."""
-    while end > 0:
-        start = max(0, end - _CHUNK)
-        found = os.pread(fd, end - start, start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        end = start
+def first_line(_: int, __: int) -> int:
+    """Begin at the beginning."""
     return 0
 
 

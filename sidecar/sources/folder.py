@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.sources.cursor import Mark
+from sidecar.sources.cursor import Mark, Start, first_line
 from sidecar.sources.discover import Found, Scan, Shapes, worth_watching
 from sidecar.sources.rota import Rota
 from sidecar.sources.tail import BUDGET, CAP, Read, Tail
@@ -25,6 +25,13 @@ class Pace(msgspec.Struct, frozen=True):
     every: float = 2.0  # between scans: all that no event tells of is that late, a fortieth of any bound
     hot: float = 60.0  # since a file grew: longer than nearly every pause within a turn
     dormant: float = 86_400.0  # since its modification when first seen: a turn open for longer is given up
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """How each file is read."""
+
+    start: Start = first_line
+    cap: int = CAP  # bytes of the longest line kept
 
 
 class Changes(msgspec.Struct, frozen=True):
@@ -42,15 +49,15 @@ class Folder:
     ``now`` is in seconds of the clock that stamps files; stepping it costs no more than a scan too many.
     """
 
-    def __init__(self, root: str, shapes: Iterable[str], *, pace: Pace | None = None, cap: int = CAP,
-                 marks: Iterable[Mark] = ()) -> None:  # fmt: skip
+    def __init__(self, root: str, shapes: Iterable[str], *, pace: Pace | None = None,
+                 reading: Reading | None = None, marks: Iterable[Mark] = ()) -> None:  # fmt: skip
         self.root = root.rstrip("/")
         self.directories: list[str] = []  # the ones worth an event: new files and live ones appear in them
         self.linked = False  # whether a file that is read is reached through a link, of which no event tells
         self.tails: dict[str, Tail] = {}  # the files that are read; all others known are dormant
         self.pace = pace or Pace()
         self._shapes = Shapes(shapes)
-        self._cap = cap
+        self._reading = reading or Reading()
         self._marks = {(mark.dev, mark.ino): mark for mark in marks}
         self._known: dict[str, Found] = {}
         self._rota = Rota()
@@ -84,7 +91,7 @@ class Folder:
             tail.close()
 
     def wake(self, path: str) -> bool:
-        """Read a dormant file from its beginning; all of it so far is history."""
+        """Read a dormant file from where reading starts; all of it so far is history."""
         found = self._known.get(path)
         if found is None or path in self.tails:
             return False
@@ -175,10 +182,11 @@ class Folder:
     def _awaken(self, found: Found, *, live: bool = False) -> None:
         """Begin to read a file; only what exceeds the size it was found with is new."""
         path, mark = found.path, self._marks.pop((found.dev, found.ino), None)
+        start, cap = self._reading.start, self._reading.cap
         if mark:
-            self.tails[path] = Tail.resume(path, mark, cap=self._cap, seen=found.size)
+            self.tails[path] = Tail.resume(path, mark, start=start, cap=cap, seen=found.size)
         else:
-            self.tails[path] = Tail(path, cap=self._cap, seen=found.size)
+            self.tails[path] = Tail(path, start=start, cap=cap, seen=found.size)
         (self._rota.soon if live else self._rota.later)(path)
 
     def _move(self, old: str, found: Found) -> bool:

@@ -11,7 +11,7 @@ from typing import Final, Literal, Self
 
 import msgspec
 
-from sidecar.sources.cursor import Change, Cursor, Mark
+from sidecar.sources.cursor import Change, Cursor, Mark, Start, first_line
 from sidecar.sources.openfile import OpenFile, reason, require_regular
 
 Event = Change | Literal["appeared", "vanished", "denied", "error"]
@@ -38,7 +38,7 @@ class Read(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tail:
-    """One followed file. ``start="end"`` leaves out the lines that are there at the first poll.
+    """One followed file. ``start`` says where to begin in it, and in whatever comes to be under its name.
 
     ``seen`` is the size at which the caller first saw the file, where that was before the first poll: what
     lies below is history, what lies above is new.
@@ -47,7 +47,7 @@ class Tail:
     __slots__ = ("_cursor", "_file", "_present", "_settled", "_start", "failure", "generation", "mtime_ns",
                  "path", "size")  # fmt: skip
 
-    def __init__(self, path: str, *, start: Literal["begin", "end"] = "begin", cap: int = CAP,
+    def __init__(self, path: str, *, start: Start = first_line, cap: int = CAP,
                  seen: int | None = None) -> None:  # fmt: skip
         self.path = path
         self.generation = 0
@@ -61,9 +61,10 @@ class Tail:
         self._settled: tuple[int, ...] | None = None  # the stat that needs no second look
 
     @classmethod
-    def resume(cls, path: str, mark: Mark, *, cap: int = CAP, seen: int | None = None) -> Self:
+    def resume(cls, path: str, mark: Mark, *, start: Start = first_line, cap: int = CAP,
+               seen: int | None = None) -> Self:  # fmt: skip
         """Go on where ``mark`` was taken, if the file still is the one it was taken from."""
-        tail = cls(path, cap=cap, seen=seen)
+        tail = cls(path, start=start, cap=cap, seen=seen)
         tail.generation, tail._present = mark.generation, True
         tail._cursor.resume(mark)
         return tail
@@ -165,8 +166,8 @@ class Tail:
         if cursor.known:  # another file under the name: what it holds at first sight is its history
             self.generation += 1
             cursor.boundary = self.size = st.st_size
-        cursor.begin(fd, st, at_end=self._start == "end")
-        self._present, self._start = True, "begin"
+        cursor.begin(fd, st, self._start)
+        self._present = True
         return event
 
     def _missing(self, budget: int) -> Read:
@@ -179,7 +180,6 @@ class Tail:
             return rest
         event: Event | None = "vanished" if self._present else None
         self._present, self._settled = False, None
-        self._start = "begin"  # whatever comes to be under this name counts from its first byte
         return msgspec.structs.replace(rest, event=event)
 
     def _failed(self, error: OSError) -> Read:

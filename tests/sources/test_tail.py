@@ -1,5 +1,6 @@
 """Following a file that only grows."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -117,31 +118,37 @@ def test_touching_gives_nothing_and_is_no_growth(path: Path) -> None:
         assert follower.mtime == when
 
 
-def test_start_at_the_end_leaves_out_what_is_there(path: Path) -> None:
-    path.write_bytes(b"old\n" * 1000)
-    follower = Tail(str(path), start="end")
-    assert follower.poll().lines == []
-    append(path, b"new\n")
+def test_it_starts_where_it_is_told_to(path: Path) -> None:
+    path.write_bytes(b"\xef\xbb\xbfold\n" * 2 + b"begun")
+    asked: list[int] = []
+
+    def start(_: int, size: int) -> int:
+        asked.append(size)
+        return 7
+
+    follower = Tail(str(path), start=start, seen=14)
     read = follower.poll()
-    assert (read.lines, read.history) == ([b"new"], False)
-
-
-@pytest.mark.parametrize("before", [b"", b"old\n", b"old\n" * 100_000])
-@pytest.mark.parametrize("begun", [b"be", b" " * 600_000 + b"be"])
-def test_start_at_the_end_completes_a_line_begun_before(path: Path, before: bytes, begun: bytes) -> None:
-    path.write_bytes(before + begun)
-    follower = Tail(str(path), start="end")
-    assert follower.poll().lines == []
-    append(path, b"gun\n")
-    assert follower.poll().lines == [b"begun"]
-
-
-def test_start_at_the_end_of_a_file_not_there_yet_reads_all_of_it(path: Path) -> None:
-    follower = Tail(str(path), start="end")
-    assert follower.poll().event is None
-    path.write_bytes(b"first\n")
+    assert (read.lines, read.history, asked) == ([b"\xef\xbb\xbfold"], True, [14]), "a BOM is one at 0 only"
+    append(path, b" new\n")
+    assert follower.poll().lines == [b"begun new"]
+    path.write_bytes(b"anothr\nnow\n")
     read = follower.poll()
-    assert (read.lines, read.event) == ([b"first"], "appeared")
+    assert (read.lines, read.event, asked) == ([b"now"], "truncated", [14, 11])
+
+
+def test_where_to_start_cannot_be_read(path: Path) -> None:
+    path.write_bytes(b"line\n")
+    broken = True
+
+    def start(_: int, __: int) -> int:
+        if broken:
+            raise OSError(errno.EIO, "broken")
+        return 0
+
+    follower = Tail(str(path), start=start)
+    assert (follower.poll().event, follower.failure) == ("error", "EIO")
+    broken = False
+    assert follower.poll().lines == [b"line"]
 
 
 def test_what_was_there_when_first_seen_is_history(path: Path) -> None:

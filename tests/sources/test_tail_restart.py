@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from sidecar.sources.tail import Read, Tail
 OLD = b"".join(b'{"n":%d}\n' % n for n in range(100))
 
 
-def restarted(follower: Tail, **options: int) -> Tail:
+def restarted(follower: Tail, **options: Any) -> Tail:
     """Carry the mark over as a file would."""
     mark = follower.mark()
     follower.close()

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from sidecar.agent import Answer, Can, Finding, Sees
 from sidecar.agents.claude_code.hosts import Hosts
@@ -19,6 +19,7 @@ from sidecar.agents.claude_code.registrations import Registrations
 from sidecar.agents.claude_code.transcripts import Transcripts
 from sidecar.config_units import FilePath
 from sidecar.sources.process import Process
+from sidecar.sources.tail import CAP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """How changes of transcripts are noticed. `auto`: the kernel tells (inotify), and looking is for
     what it cannot tell of. `poll`: only looking; for file systems that tell of changes wrongly."""
 
+    line_cap: Annotated[int, Meta(ge=1 << 16, le=1 << 30)] = CAP
+    """The longest transcript line that is read, in bytes; a longer one is skipped unread and counted
+    as oversized. 8 MiB: records of 3 MB and inlined images were seen; a line is held whole."""
+
 
 class ClaudeCode:
     """One configuration folder of Claude Code."""
@@ -57,7 +62,8 @@ class ClaudeCode:
         self._attended = attended
         self._clock = clock
         self._hosts: Hosts | None = None
-        self._transcripts = Transcripts(self.root, clock, self._attends, events=settings.watch == "auto")
+        events, cap = settings.watch == "auto", settings.line_cap
+        self._transcripts = Transcripts(self.root, clock, self._attends, events=events, line_cap=cap)
         self._registrations = Registrations(f"{self.root}/sessions", clock, self._transcripts.ends)
         self._registrations.attended = attended
         self._registrations.wants = self._transcripts.want

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from sidecar import signals as g
 from sidecar.agent import SourceDown
+from sidecar.agents.claude_code.recent import recent
 from sidecar.agents.claude_code.transcript import Transcript
-from sidecar.sources.folder import Folder
+from sidecar.sources.folder import Folder, Reading
 from sidecar.sources.hearing import Hearing
+from sidecar.sources.tail import CAP
 
 if TYPE_CHECKING:
     import asyncio
@@ -39,13 +41,14 @@ class Transcripts:
         attends: Callable[[str, str | None], bool | None],
         *,
         events: bool = True,
+        line_cap: int = CAP,
     ) -> None:
-        """`events` false: files are polled, the kernel is not asked."""
+        """`events` false: files are polled, unheard. `line_cap`: bytes of the longest line kept."""
         self.root = root
         self._clock = clock
         self._attends = attends
         self._began = clock.now()
-        self._folder = Folder(root, SHAPES)
+        self._folder = Folder(root, SHAPES, reading=Reading(recent, line_cap))
         self._hearing = Hearing(self._folder, events=events)
         self._decoders: dict[str, Transcript] = {}
         self._behind: set[str] = set()
