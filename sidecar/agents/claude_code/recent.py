@@ -1,8 +1,8 @@
 """Where in a long transcript to begin: what a session does now depends on its last turns alone.
 
 Transcripts of gigabytes exist. The open turn, its tools and what still runs in the background are told by
-what follows the last but one prompt; so that is looked for from the end. To begin earlier is never wrong, only
-slower.
+what follows the last but one prompt; so that is looked for from the end. To begin earlier is slower, and
+never wrong.
 """
 
 from __future__ import annotations
