@@ -33,8 +33,8 @@ def shell(command: str) -> str:
 
 
 def goes_on(qwen: Qwen, sidecar: Beside, session: str) -> None:
-    """The same session answers the next question."""
-    turn = qwen.prompt(session, "[[text still here]]")
+    """The same session answers the next question, for longer than a look at the listing is apart."""
+    turn = qwen.prompt(session, "[[slow 3]]")
     sidecar.expect("turn.end", session=session, turn=turn, outcome="completed")
 
 
@@ -96,14 +96,15 @@ def test_a_permission_that_nobody_gives_is_ended(sandbox: Sandbox) -> None:
 def test_what_fails_or_is_cancelled_by_others_is_told_as_that(qwen: Qwen) -> None:
     with Beside(qwen) as sidecar:
         session = qwen.session()
-        turn = qwen.prompt(session, "[[error 400]]")
-        sidecar.expect("turn.end", session=session, turn=turn, outcome="failed")
-        turn = qwen.prompt(session, "[[stall 3]]")
-        sidecar.expect("turn.start", session=session, turn=turn)
+        cancelled = qwen.prompt(session, "[[stall 3]]")
+        sidecar.expect("turn.start", session=session, turn=cancelled)
         qwen.api("POST", f"/session/{session}/cancel")
-        sidecar.expect("turn.end", session=session, turn=turn, outcome="interrupted")
+        sidecar.expect("turn.end", session=session, turn=cancelled, outcome="interrupted")
         qwen.api("POST", f"/session/{session}/cancel")  # nothing runs: harmless, and no turn's end
-        goes_on(qwen, sidecar, session)
+        failed = qwen.prompt(session, "[[error 400]]")
+        until(lambda: not qwen.status(session)["hasActivePrompt"], "it failed")
+        goes_on(qwen, sidecar, session)  # what was too short for a look is told with the next turn
+        sidecar.expect("turn.end", session=session, turn=failed, outcome="failed")
         assert {k: v for k, v in sidecar.sessions()[session]["turns"].items() if v} == {
             "failed": 1,
             "interrupted": 1,
