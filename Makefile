@@ -1,4 +1,5 @@
 # `make run` starts the demo, `make test` runs every check and test, `make e2e` runs against the real agents.
+# `make stack` runs Prometheus and Alertmanager over the demo, `make pictures` draws the dashboards from it.
 # Needs a Python of at least 3.11; everything else is installed into .venv.
 
 PYTHON ?= python3
@@ -13,7 +14,7 @@ empty :=
 comma := ,
 CORE_LIST := $(subst $(empty) $(empty),$(comma),$(strip $(CORE)))
 
-.PHONY: run test check format e2e bench clean
+.PHONY: run test check format e2e bench stack pictures clean
 
 run: $(VENV)/.installed
 	$(BIN)/agent-sidecar demo
@@ -42,6 +43,18 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python tests/bench/bench_tail.py
 	$(BIN)/python tests/bench/bench_listing.py
 	PYTHONPATH=. $(BIN)/python tests/bench/bench_scrape.py
+
+# What is on the PATH is used; otherwise Debian's packages are unpacked, not installed.
+STACK := $(shell command -v prometheus-alertmanager >/dev/null && command -v prometheus >/dev/null || echo .e2e/stack/own)
+
+stack: $(VENV)/.installed
+	@$(if $(STACK),dashboards/stack/debian.sh own $(STACK))
+	@exec $(BIN)/python -m dashboards.stack $(if $(STACK),--programs $(STACK)) $(STACK_OPTIONS)
+
+pictures: $(VENV)/.installed-dev
+	$(PIP) install matplotlib==3.11.2
+	dashboards/stack/debian.sh own .e2e/stack/own
+	$(BIN)/python -m tests.dashboards.pictures
 
 clean:
 	rm -rf $(VENV) .e2e .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage build dist

@@ -308,10 +308,10 @@ class Running:
 
     async def get(self, path: str, accept: str = "*/*") -> str:
         """What the API answers; of a stream, what there is at first."""
-        request = urllib.request.Request(f"{self.url}{path}", headers={"Accept": accept})  # noqa: S310 - ours
+        request = urllib.request.Request(f"{self.url}{path}", headers={"Accept": accept})
 
         def ask() -> bytes:
-            with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - as above
+            with urllib.request.urlopen(request, timeout=10) as answer:
                 if path != "/api/events":
                     return bytes(answer.read())
                 return b"".join(iter(answer.readline, b"event: listed\n"))

@@ -41,7 +41,7 @@ def plain(expr: str) -> str:
     """An expression of a dashboard with Grafana's variables filled in as for `All`."""
     for variable, value in GRAFANA.items():
         expr = expr.replace(variable, value)
-    return re.sub(r'"\$\w+"', '".*"', expr)
+    return re.sub(r'"\$[a-z]\w*"', '".*"', expr)
 
 
 def selectors(expr: str) -> list[VectorSelector]:

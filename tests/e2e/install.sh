@@ -61,3 +61,6 @@ if [ "$(cat .e2e/sdk/.version 2>/dev/null)" != "$SDK_VERSION" ]; then
   rm -rf .e2e/sdk/lib/python3*/site-packages/claude_agent_sdk/_bundled
   echo "$SDK_VERSION" >.e2e/sdk/.version
 fi
+
+# Prometheus and Alertmanager, unpacked from Debian's packages; a newer suite's are fetched by the test that runs them.
+dashboards/stack/debian.sh own .e2e/stack/own || echo "the tests of the stack will be skipped" >&2
