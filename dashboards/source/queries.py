@@ -15,11 +15,10 @@ WORKING: Final = 'phase=~"model|tool|delegated|compacting|retrying"'
 TURN: Final = 'bound!~"idle|starting|limited|gone"'
 
 
-def quantiles(metric: str, *, by: str = "") -> list[Query]:
+def quantiles(metric: str, *, by: str = "", of: tuple[float, ...] = (0.5, 0.95, 0.99)) -> list[Query]:
     """The median and the tail of a histogram, with examples that lead to traces."""
     labels, name = (f"{by}, le", f"{{{{{by}}}}} ") if by else ("le", "")
     inner = f"sum by ({labels}) (rate({metric}_bucket{{{AT}}}[$__rate_interval]))"
     return [
-        Query(f"histogram_quantile({q}, {inner})", f"{name}p{round(q * 100)}", exemplars=True)
-        for q in (0.5, 0.95, 0.99)
+        Query(f"histogram_quantile({q}, {inner})", f"{name}p{round(q * 100)}", exemplars=True) for q in of
     ]

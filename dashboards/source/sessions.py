@@ -41,7 +41,12 @@ SESSIONS = Row(
         series(
             "Time left to the nearest bound",
             "Negative where every session with that bound is past it.",
-            [Query(f"min by (bound) (ai_agent_bound_remaining_seconds{{{AT}}})", "{{bound}}")],
+            [
+                Query(
+                    f'min by (bound) (ai_agent_bound_remaining_seconds{{{AT},bound!~"idle|starting"}})',
+                    "{{bound}}",
+                )
+            ],
             "s",
         ),
     ],
@@ -83,7 +88,7 @@ ACTS = Row(
             "Observed verdicts whose turn went on by itself. The number to read before `mode: enforce`.",
             [
                 Query(
-                    f"sum by (bound, evidence) (increase(ai_agent_verdicts_recovered_total{{{AT}}}[$__rate_interval]))",
+                    f"sum by (bound, evidence) (increase(ai_agent_verdicts_recovered_total{{{AT}}}[$__rate_interval])) > 0",
                     "{{bound}} ({{evidence}})",
                 )
             ],

@@ -40,7 +40,7 @@ def _stuck() -> Panel:
             Column("Value #D", "Last progress", "dateTimeFromNow"),
             Column("Value #C", "Silence", "s"),
         ],
-        size=(16, 8),
+        size=(24, 6),
         runbook="agentturnsoverdue",
     )
 
@@ -98,7 +98,7 @@ FIRST = Row(
                 "{{action}}: {{outcome}}",
                 "instant",
             ),
-            size=(8, 4),
+            size=(12, 6),
             runbook="agentactsheld",
         ),
         table(
@@ -111,7 +111,7 @@ FIRST = Row(
                 Column("namespace", "Namespace"),
                 Column("agent", "Agent"),
             ],
-            size=(8, 4),
+            size=(12, 6),
         ),
     ],
 )

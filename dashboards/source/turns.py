@@ -44,7 +44,7 @@ TURNS = Row(
             "How long silences last that end by themselves, per phase, and dashed the limits. A limit below the p99 of its "
             "phase ends healthy turns. The diamonds are gaps: each leads to the trace with its stall.",
             [
-                *quantiles("ai_agent_silence_gap_seconds", by="phase"),
+                *quantiles("ai_agent_silence_gap_seconds", by="phase", of=(0.5, 0.99)),
                 Query(
                     f'min by (bound) (ai_agent_bound_limit_seconds{{{AT},bound=~"model|tool|retrying|waiting"}})',
                     "{{bound}} limit",

@@ -87,7 +87,7 @@ def sidecar(pod: Pod, root: Path) -> str:
             }
         ],
         "bounds": {"unsafe": True, **pod.bounds},
-        "actions": {"jitter": 0, "grace": "5s", "hold_file": str(root / "hold")},
+        "actions": {"jitter": 0, "grace": "5s", "max": 100, "hold_file": str(root / "hold")},
         "token_file": str(root / "token"),
         "telemetry": {"lines": False},
     }

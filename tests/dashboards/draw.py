@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.dates import DateFormatter
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ def draw(figure: Figure, panel: Json, results: Results, high: int) -> None:
     figure.text(x + 0.008, 1 - y - line * 0.75, panel["title"], fontsize=8.5, weight="bold", color=TEXT)
     kind = panel["type"]
     if kind in ("timeseries", "heatmap"):
-        wide = 0.62 if kind == "timeseries" else 0.9
+        wide = (0.66 if place["w"] > 8 else 0.55) if kind == "timeseries" else 0.9
         left = 0.035 + (0.03 if kind == "heatmap" else 0)
         inner = (x + left, 1 - y - h + line * 1.1, w * wide - 0.02, h - line * 2.2)
         axes = figure.add_axes(inner)
@@ -70,6 +70,8 @@ def value(number: float, unit: str) -> str:
         return f"{number / 2**20:.0f} MiB"
     if unit in ("percentunit", "percent"):
         return f"{number * (100 if unit == 'percentunit' else 1):.3g} %"
+    if abs(number) >= 1000:
+        number, unit = number / 1000, f"suffix: k{unit.removeprefix('suffix:').strip()}"
     return f"{number:.3g}" + (unit.removeprefix("suffix:") if unit.startswith("suffix:") else "")
 
 
@@ -119,6 +121,7 @@ def _lines(axes: Axes, panel: Json, results: Results) -> None:
             )
     if custom["scaleDistribution"]["type"] == "log":
         axes.set_yscale("log")
+        axes.yaxis.set_minor_formatter(NullFormatter())
     elif not any(v < 0 for _, _, s in shown for v in _points(s)[1]):
         axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: value(v, unit)))
@@ -248,12 +251,12 @@ def _table(axes: Axes, panel: Json, results: Results) -> None:
         axes.text(0.5, 0.45, "nothing", fontsize=9, ha="center", color="#8e8e9c")
         return
     wide = [max(len(heads[f]), *(len(row[at]) for row in cells)) + 2 for at, f in enumerate(columns)]
-    high = min(0.84, 0.13 * (len(cells) + 1) * 8 / panel["gridPos"]["h"])
+    high = min(0.78, 0.13 * (len(cells) + 1) * 8 / panel["gridPos"]["h"])
     made = axes.table(
         cells,
         colLabels=[heads[f] for f in columns],
         colWidths=[w / sum(wide) for w in wide],
-        bbox=(0.01, 0.84 - high, 0.98, high),
+        bbox=(0.01, 0.82 - high, 0.98, high),
         cellLoc="left",
         edges="horizontal",
     )

@@ -19,7 +19,7 @@ from tests.e2e.sidecar import free_port
 
 Json = dict[str, Any]
 ROOT: Final = Path(__file__).parents[2]
-MINUTES: Final = 5.0
+MINUTES: Final = 3.0
 """How long the demo plays before it is drawn."""
 
 
@@ -53,7 +53,7 @@ def main(words: list[str]) -> int:
                 time.sleep(1)
             shown = Shown(back=int(MINUTES * 60) - 10, step=1, window=15)
             for name, board in BOARDS.items():
-                for part, rows in (("", 999), ("-first", 33 if name == "agents.json" else 24)):
+                for part, rows in (("", 999), ("-first", 31 if name == "agents.json" else 27)):
                     file = folder / f"{Path(name).stem}{part}.png"
                     picture(board, prometheus, shown, file, rows)
                     sys.stdout.write(f"{file} {file.stat().st_size >> 10} KiB {datetime.now(UTC):%H:%M:%S}\n")
