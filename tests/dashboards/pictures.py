@@ -38,10 +38,12 @@ def picture(board: Json, prometheus: Prometheus, shown: Shown, file: Path, rows:
 
 
 def main(words: list[str]) -> int:
-    """Play the demo, then draw each board into a folder."""
+    """Play the demo, then draw each board whole into a folder, and its first rows where the README shows them."""
     mpl.use("Agg")
-    folder = Path(words[0]) if words else ROOT / "dashboards" / "pictures"
-    folder.mkdir(exist_ok=True)
+    whole = Path(words[0]) if words else ROOT / ".e2e" / "pictures"
+    shipped = whole if words else ROOT / "dashboards" / "pictures"
+    for folder in (whole, shipped):
+        folder.mkdir(parents=True, exist_ok=True)
     ports = Ports(*(free_port() for _ in Ports._fields))
     prometheus = Prometheus(f"http://127.0.0.1:{ports.prometheus}")
     with tempfile.TemporaryDirectory(prefix="pictures-") as root:  # noqa: SIM117 - the stack needs its folder
@@ -53,7 +55,8 @@ def main(words: list[str]) -> int:
                 time.sleep(1)
             shown = Shown(back=int(MINUTES * 60) - 10, step=1, window=15)
             for name, board in BOARDS.items():
-                for part, rows in (("", 999), ("-first", 31 if name == "agents.json" else 27)):
+                first = 31 if name == "agents.json" else 20
+                for folder, part, rows in ((whole, "-whole", 999), (shipped, "", first)):
                     file = folder / f"{Path(name).stem}{part}.png"
                     picture(board, prometheus, shown, file, rows)
                     sys.stdout.write(f"{file} {file.stat().st_size >> 10} KiB {datetime.now(UTC):%H:%M:%S}\n")
