@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from tests.e2e.sandbox import Sandbox
 
 ROOT = Path(__file__).parents[2]
+TRUE = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 4\r\nconnection: close\r\n\r\ntrue"
+)
 
 
 def forward(sandbox: Sandbox, path: Path, port: int) -> None:
@@ -61,7 +64,12 @@ def ask(
 
 
 async def carry(here: str, there: str) -> None:
-    """Carry bytes between two places, sockets or ports; where nobody listens there, hang up."""
+    """Carry bytes between two places, sockets or ports; where nobody listens there, hang up.
+
+    While a file with the ending `.deaf` lies beside the socket, one request to abort is answered with success
+    and goes no further; that takes the file away.
+    """
+    deaf = Path(here).with_suffix(".deaf")
 
     async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
@@ -71,6 +79,15 @@ async def carry(here: str, there: str) -> None:
         writer.close()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = b""
+        if deaf.exists():
+            with suppress(asyncio.IncompleteReadError):
+                head = await reader.readuntil(b"\r\n\r\n")
+            if head.partition(b" HTTP")[0].endswith(b"/abort"):
+                deaf.unlink()
+                writer.write(TRUE)
+                writer.close()
+                return
         try:
             if there.isdigit():
                 far_reader, far_writer = await asyncio.open_connection("127.0.0.1", int(there))
@@ -79,6 +96,7 @@ async def carry(here: str, there: str) -> None:
         except OSError:
             writer.close()
             return
+        far_writer.write(head)
         await asyncio.gather(pipe(reader, far_writer), pipe(far_reader, writer))
 
     if here.isdigit():

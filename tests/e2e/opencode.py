@@ -34,6 +34,8 @@ class OpenCode:
         self.sandbox = sandbox
         self.config = sandbox.home
         self.socket = sandbox.root / "opencode.sock"
+        self.deaf = self.socket.with_suffix(".deaf")
+        """While this file is there, the next abort is answered as always and never arrives."""
         self.password = password
         self.env = {
             "OPENCODE_CONFIG": str(sandbox.home / "opencode.json"),
@@ -69,6 +71,12 @@ class OpenCode:
     def kill(self) -> None:
         self.server.signal(signal.SIGKILL)
         self.server.wait()
+
+    def instances(self) -> list[str]:
+        """The folders that the server has opened, by its own log."""
+        logs = (self.sandbox.home / ".local/share/opencode/log").glob("*")
+        lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()]
+        return [line.rpartition("directory=")[2] for line in lines if "creating instance" in line]
 
     def api(self, method: str, path: str, body: object = None, directory: Path | None = None) -> Any:
         """Ask the server; gives the decoded answer, which has to be a good one."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.opencode import Beside, OpenCode
+from tests.e2e.opencode import BINARY, Beside, OpenCode
 from tests.e2e.process import Json, until
 
 if TYPE_CHECKING:
@@ -81,6 +81,58 @@ def test_the_agents_own_retries_and_the_text_they_repeat_are_no_progress(
         assert at(ended) - at(verdict) < 1.0
         assert sidecar.metric('ai_agent_retries_total{agent="opencode",cause="timeout"}') >= 2
         goes_on(opencode, sidecar, session)
+
+
+def test_an_abort_in_the_pause_between_two_attempts_ends_the_turn_though_no_error_tells_of_it(
+    opencode: OpenCode,
+) -> None:
+    """Its attempts come after 2, 4 and 8 s: nine seconds after the first there is a pause."""
+    with Beside(opencode, bounds={"model": "30s", "retrying": "9s"}) as sidecar:
+        warmed(opencode)
+        session = opencode.session()
+        opencode.prompt(session, "[[error 500]]")
+        verdict = sidecar.expect("turn.stalled", session=session, bound="retrying", action="interrupt")
+        assert opencode.busy().get(session, {}).get("type") in ("retry", None)
+        ended = sidecar.expect("turn.end", session=session, outcome="stalled")
+        assert at(ended) - at(verdict) < 1.0
+        goes_on(opencode, sidecar, session)
+
+
+def test_an_abort_without_effect_is_found_out_and_the_session_put_away_where_that_is_configured(
+    opencode: OpenCode,
+) -> None:
+    with Beside(opencode, actions={"grace": "2s", "escalate": "reap"}) as sidecar:
+        warmed(opencode)
+        session = opencode.session()
+        opencode.deaf.touch()
+        opencode.prompt(session, "[[blackhole]]")
+        sidecar.expect("action.outcome", session=session, action="interrupt", outcome="ineffective")
+        assert not opencode.deaf.exists(), "the abort was answered"
+        sidecar.expect("action.outcome", session=session, action="reap", outcome="effective")
+        sidecar.expect("turn.end", session=session, outcome="stalled")
+        assert opencode.busy() == {}
+        assert opencode.api("GET", f"/session/{session}")["time"]["archived"]
+
+
+def test_looking_opens_no_folder_and_claims_nothing_of_another_process(opencode: OpenCode) -> None:
+    there = opencode.sandbox.work / "there"
+    there.mkdir()
+    opencode.session(there)
+    ours = warmed(opencode)
+    other = opencode.sandbox.start([str(BINARY.resolve()), "run", "[[blackhole]]"], opencode.env)
+    other.close_stdin()  # it would wait for more of its prompt
+    until(lambda: opencode.sandbox.stats()["open"] == 1, "the other process's request")
+    listed = {info["id"] for info in opencode.api("GET", "/experimental/session")}
+    before = opencode.instances()
+    with Beside(opencode, {"every": "200ms"}) as sidecar:
+        (theirs,) = [s for s in listed if s != ours and s in sidecar.sessions() and opencode.answers(s)]
+        read = 'agent_sidecar_source_last_read_timestamp_seconds{agent="opencode",source="status"}'
+        first = until(lambda: sidecar.metric(read), "the first poll")
+        until(lambda: sidecar.metric(read) - first > 7, "thirty polls, and a bound that would have passed")
+        assert opencode.instances() == before
+        assert sidecar.sessions()[theirs]["turn"] is None
+        assert sidecar.events("turn.stalled") == sidecar.events("action.intent") == []
+        assert opencode.sandbox.stats()["open"] == 1, "it still waits for its answer"
 
 
 def test_a_long_silent_tool_is_not_touched(opencode: OpenCode) -> None:
