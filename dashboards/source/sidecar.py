@@ -1,4 +1,4 @@
-"""The dashboard of the sidecars: whether what the other one shows can be trusted."""
+"""The dashboard of the sidecars: whether what the other one shows can be trusted. Long, for it is a list."""
 
 from __future__ import annotations
 
