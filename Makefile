@@ -40,7 +40,7 @@ e2e: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/e2e
 
 bench: $(VENV)/.installed-dev
-	$(BIN)/python tests/bench/bench_tail.py
+	$(BIN)/python -m tests.bench.bench_tail
 	$(BIN)/python tests/bench/bench_listing.py
 	PYTHONPATH=. $(BIN)/python tests/bench/bench_scrape.py
 

@@ -20,6 +20,11 @@ class Rota:
         """Tell whether anything has more to bring already."""
         return bool(self._due or self._backlog)
 
+    @property
+    def hot(self) -> bool:
+        """Tell whether anything grew lately and is looked at in every round."""
+        return bool(self._grew)
+
     def soon(self, path: str) -> None:
         """Read this one before those far behind, unless it is one of them."""
         if path not in self._backlog:

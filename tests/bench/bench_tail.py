@@ -1,167 +1,66 @@
-"""How fast transcripts are caught up with, per second of processor time.
+"""What reading transcripts costs, beside what others take and what was to be reached: `make bench`.
 
-    python tests/bench/bench_tail.py --megabytes 1000 --rounds 5
+    python -m tests.bench.bench_tail --megabytes 1000 --rounds 3
 
-The generated lines have the sizes of real ones: half below 1.2 KB, one in ten above 8 KB, up to 468 KB. The
-page cache is warm and the process alone; other work on the machine makes processor seconds slower by a tenth.
+Rates are MB per second of processor time, medians of the rounds, all in one run on the same files, so that their
+ratios hold on any machine. The page cache is warm. Programs that are not installed are left out with a note.
 """
 
 import argparse
-import importlib
-import json
-import math
-import os
-import random
+import shutil
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import msgspec
-
-from sidecar.sources.records import Records
-from sidecar.sources.tail import Tail
-
-MB = 1_000_000
-MEDIAN, SPREAD, LONGEST = 1200, 1.49, 468_000  # bytes of a line: a log-normal's median and sigma, cut off
-FLOOR = 250  # MB per CPU-second on the slowest machine in use; some 500 to 700 are usual
+from tests.bench import live
+from tests.bench.corpus import MB, fill
+from tests.bench.rates import decoded, others, seconds, ways
 
 
-class Block(msgspec.Struct):
-    type: str
-    id: str | None = None
-    name: str | None = None
+def say(what: str, value: str, goal: str = "") -> None:
+    """Print a row."""
+    sys.stdout.write(f"{what:44}{value:>14}   {goal}\n")
+    sys.stdout.flush()
 
 
-class Message(msgspec.Struct):
-    id: str | None = None
-    model: str | None = None
-    stop_reason: str | None = None
-    content: str | list[Block] = ""
-    usage: dict[str, int] = {}
+def rates(root: Path, paths: list[str], rounds: int) -> None:
+    """Measure everybody on the same files."""
+    total = sum(Path(path).stat().st_size for path in paths) / MB
+    lines = decoded(None)(paths)
+    say(f"{total:.0f} MB, {lines} lines, {len(paths)} files", "MB/CPU-s")
+    found: dict[str, float] = {}
+    for name, run in ways().items():
+        found[name] = total / statistics.median(seconds(run, paths) for _ in range(rounds))
+    for name, measured in others(root, paths, lines):
+        found[name] = total / statistics.median(measured() for _ in range(rounds))
+    for program in ("jq", "mtail", "rsyslogd"):
+        if shutil.which(program) is None:
+            say(program, "not installed")
+    mtail = max((rate for name, rate in found.items() if name.startswith("mtail")), default=None)
+    least = [("400", 400.0), ("orjson", found.get("orjson to dict")), ("3 x mtail", mtail and 3 * mtail)]
+    wanted = ", ".join(
+        f">= {name}" + ("" if name == "400" else f" = {rate:.0f}") for name, rate in least if rate
+    )
+    for name, rate in sorted(found.items(), key=lambda row: -row[1]):
+        say(name, f"{rate:.0f}", wanted if name.startswith("full") else "")
 
 
-class Record(msgspec.Struct):
-    type: str
-    timestamp: str | None = None
-    uuid: str | None = None
-    session: str | None = msgspec.field(name="sessionId", default=None)
-    message: Message | None = None
-
-
-def lines(chance: random.Random) -> Iterator[bytes]:
-    """Make records of a session, with the content they are skipped for."""
-    words = [
-        "".join(chance.choices("abcdefghijklmnopqrstuvwxyz{}()\\\n\"'", k=chance.randint(1, 12)))
-        for _ in range(4000)
-    ]
-    while True:
-        size = min(LONGEST, int(MEDIAN * math.exp(chance.gauss(0, SPREAD))))
-        text = " ".join(chance.choices(words, k=size // 9 + 1))
-        block: dict[str, object] = {"type": "text", "text": text}
-        if chance.random() < 0.4:
-            block = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": text}}
-        message = {
-            "id": f"msg_{chance.random()}",
-            "role": "assistant",
-            "model": "some-model",
-            "content": [block],
-            "stop_reason": "tool_use",
-            "usage": {"input_tokens": 17, "output_tokens": 4711, "cache_read_input_tokens": 100_000},
-        }
-        record = {
-            "parentUuid": str(chance.random()),
-            "isSidechain": False,
-            "type": "assistant",
-            "message": message,
-            "uuid": str(chance.random()),
-            "timestamp": "2026-01-01T00:00:00.000Z",
-            "sessionId": "e3b0c442-98fc-4c14-9afb-f4c8996fb924",
-            "version": "2.1.332",
-        }
-        yield json.dumps(record, separators=(",", ":")).encode()
-
-
-def fill(folder: Path, size: int) -> list[str]:
-    """Write files of a megabyte each."""
-    source = lines(random.Random(7))  # noqa: S311 - the same lines each time
-    paths = []
-    for number in range(math.ceil(size / MB)):
-        path = folder / f"{number}.jsonl"
-        with path.open("wb") as file:
-            while file.tell() < MB:
-                file.write(next(source) + b"\n")
-        paths.append(str(path))
-    return paths
-
-
-def framed(paths: Iterable[str]) -> Iterator[list[bytes]]:
-    """Split only: the least that any reader does."""
-    for path in paths:
-        fd = os.open(path, os.O_RDONLY)
-        rest, at = b"", 0
-        while data := os.pread(fd, 256 << 10, at):
-            at += len(data)
-            *whole, rest = (rest + data).split(b"\n")
-            yield whole
-        os.close(fd)
-
-
-def tailed(paths: Iterable[str]) -> Iterator[list[bytes]]:
-    """Follow with all that belongs to it."""
-    for path in paths:
-        tail = Tail(path)
-        behind = 1
-        while behind:
-            read = tail.poll()
-            behind = read.behind
-            yield read.lines
-
-
-def decoders() -> dict[str, Callable[[bytes], object] | None]:
-    """Give the ways to decode a line; None where a library is not installed."""
-    try:
-        orjson: Callable[[bytes], object] | None = importlib.import_module("orjson").loads
-    except ImportError:
-        orjson = None
-    return {"records": Records(Record).decode, "orjson": orjson, "json": json.loads}
-
-
-def measure(batches: Iterator[list[bytes]], decode: Callable[[bytes], object] | None) -> tuple[float, int]:
-    """Count the processor seconds and the lines."""
-    count = 0
-    began = time.process_time()
-    for batch in batches:
-        count += len(batch)
-        if decode is not None:
-            for line in batch:
-                decode(line)
-    return time.process_time() - began, count
-
-
-def run(size: int, rounds: int) -> dict[str, tuple[float, int]]:
-    """Measure each way: the median of MB per processor second, and the lines read."""
-    results = {}
-    with tempfile.TemporaryDirectory() as name:
-        paths = fill(Path(name), size)
-        total = sum(Path(path).stat().st_size for path in paths) / MB
-        ways: list[
-            tuple[str, Callable[[Iterable[str]], Iterator[list[bytes]]], Callable[[bytes], object] | None]
-        ]
-        ways = [("framing only", framed, None), ("tail", tailed, None)]
-        ways += [(f"tail + {label}", tailed, decode) for label, decode in decoders().items() if decode]
-        for label, source, decode in ways:
-            runs = [measure(source(paths), decode) for _ in range(rounds + 1)][1:]  # the first one warms up
-            results[label] = (total / statistics.median(seconds for seconds, _ in runs), runs[0][1])
-    return results
-
-
-def test_catching_up_is_fast_enough() -> None:
-    results = run(32 * MB, 3)
-    assert results["tail + records"][0] > FLOOR
-    assert len({count for _, count in results.values()}) == 1
+def running(paths: list[str]) -> None:
+    """Measure what only a running one shows."""
+    say("", "")
+    for events, p50, p99, idle in ((True, "<= 30", "<= 100", "<= 0.5"), (False, "", "<= 1100", "<= 1")):
+        mode = "inotify" if events else "polling"
+        told = live.steady(events=events)
+        say(f"{mode}: 1,000 idle files, % of a core", f"{told['idle']:.2f}", idle)
+        say(f"{mode}: and 50 x 5 lines/s, % of a core", f"{told['busy']:.2f}", "<= 3")
+        say(f"{mode}: append to signal, median, ms", f"{told['p50']:.0f}", p50)
+        say(f"{mode}: append to signal, 99 %, ms", f"{told['p99']:.0f}", p99)
+    say("start: 5,000 old files, 3 live, s", f"{live.start():.2f}", "<= 1")
+    holds = live.hold(paths)
+    say("catching up: loop held, median, ms", f"{holds[len(holds) // 2] * 1000:.1f}")
+    say("catching up: loop held, longest, ms", f"{holds[-1] * 1000:.1f}", "<= 15")
+    say("a line of 50 MB: memory, MB", f"+{live.long_line():.1f}", "<= 16")
 
 
 def main() -> None:
@@ -169,13 +68,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--megabytes", type=int, default=100)
+    parser.add_argument("--megabytes", type=int, default=1000, help="200 is quick")
     parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
-    rows = [f"{'':20}{'MB per CPU-second':>18}{'lines':>10}"]
-    results = run(chosen.megabytes * MB, chosen.rounds)
-    rows += [f"{label:20}{speed:18.0f}{count:10}" for label, (speed, count) in results.items()]
-    sys.stdout.write("\n".join(rows) + "\n")
+    with tempfile.TemporaryDirectory() as name:
+        paths = fill(Path(name), chosen.megabytes * MB)
+        rates(Path(name), paths, chosen.rounds)
+        running(paths)
 
 
 if __name__ == "__main__":

@@ -334,7 +334,7 @@ def test_long_backlogs_get_the_whole_budget_to_their_end(home: Home) -> None:
     for n in range(4):
         home.put(f"p/{n}.jsonl", (b"x" * 1023 + b"\n") * 4096)
     home.scan()
-    assert [sum(len(lines) for _, lines, _ in home.read()) for _ in range(5)] == [4096] * 4 + [0]
+    assert [sum(len(lines) for _, lines, _ in home.read()) for _ in range(9)] == [2048] * 8 + [0]
 
 
 def test_a_file_that_appears_later_does_not_wait_behind_backlogs(home: Home) -> None:

@@ -93,7 +93,7 @@ async def test_a_file_in_a_directory_made_in_the_same_moment_is_found(place: Pla
 async def test_a_root_that_is_not_there_is_polled_until_it_is(tmp_path: Path) -> None:
     place = Place(tmp_path / "later")
     assert place.look() == 0
-    assert (place.hearing.mode, place.hearing.every, place.folder.pace) == ("mixed", POLL, DEAF)
+    assert (place.hearing.mode, place.hearing.every, place.folder.pace) == ("mixed", DEAF.every, DEAF)
     place.write("s.jsonl")
     place.now += DEAF.every
     assert place.look() == 1
@@ -107,19 +107,20 @@ async def test_a_linked_file_is_polled_for_its_target_grows_unheard(place: Place
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "s.jsonl").symlink_to(target)
     assert place.look() == 1
-    assert (place.hearing.mode, place.hearing.every) == ("mixed", POLL)
+    assert (place.hearing.mode, place.hearing.every) == ("mixed", DEAF.every)
     for later in (DEAF.every, 0.0):
         with target.open("ab") as file:
             file.write(b"{}\n")
         place.now += later
         assert place.look() == 1, "found by a scan first; then it grew lately, so it is looked at each time"
+        assert place.hearing.every == POLL
 
 
 async def test_switched_off_nobody_asks_the_kernel(tmp_path: Path) -> None:
     place = Place(tmp_path, events=False)
     place.write("s.jsonl")
     assert place.look() == 1
-    assert (place.hearing.mode, place.hearing.every, place.folder.pace) == ("poll", POLL, DEAF)
+    assert (place.hearing.mode, place.hearing.every, place.folder.pace) == ("poll", DEAF.every, DEAF)
     place.hearing.close()
 
 

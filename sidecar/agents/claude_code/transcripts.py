@@ -62,7 +62,7 @@ class Transcripts:
         return self._hearing.every
 
     @property
-    def wake(self) -> asyncio.Event | None:
+    def wake(self) -> asyncio.Event:
         """Set soon after a file changed, where the kernel tells."""
         return self._hearing.wake
 
