@@ -37,7 +37,8 @@ format: $(VENV)/.installed-dev
 
 e2e: $(VENV)/.installed-dev
 	tests/e2e/install.sh
-	$(BIN)/python -m pytest tests/e2e
+	tests/k8s/install.sh
+	$(BIN)/python -m pytest tests/e2e tests/k8s
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.bench.bench_tail

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Write what follows from other files: run it after a change of `component/`, `host/`, `shared-pids/` or `dashboards/`.
+"""Write what follows from `component/`, `host/`, `shared-pids/` and `dashboards/`, after a change of one of them.
 
     python k8s/generate.py [--check]
 
-A CronJob's pod lies one level deeper than a Deployment's, a Kyverno policy says the same of a bare Pod, and the
-operator wants rules and routes in objects of its own: one source each, the rest is written here, and a test
-compares. With --check nothing is written, and a difference is exit status 1.
+A CronJob's pod lies one level deeper than a Deployment's, a Kyverno policy says the same of a bare Pod, and
+the operator wants rules and routes in objects of its own: one source each, the rest is written here, and a
+test compares. With --check nothing is written, and a difference is exit status 1.
 """
 
 from __future__ import annotations

