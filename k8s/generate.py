@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write what follows from `component/`, `host/`, `shared-pids/` and `dashboards/`, after a change of one of them.
+"""Write what follows from `component/`, `host/`, `shared-pids/` and `dashboards/`, whenever one has changed.
 
     python k8s/generate.py [--check]
 

@@ -2,10 +2,10 @@
 
     python runtime.py DIRECTORY HOST.PY
 
-Run in the image's build. The agent's image may have no Python, an older C library or another one (musl, none):
-so the interpreter comes with every shared library that it and its modules need, the C library and its loader
-included, and is started through that loader. Only a kernel and, for the `host` script, a /bin/sh are asked for.
-Nothing of it reaches the agent: no variable is set, and the agent is started as it would have been.
+Run in the image's build. The agent's image may have no Python, an older C library or another one (musl,
+none): so the interpreter comes with every shared library that it and its modules need, the C library and its
+loader included, and is started through that loader. Only a kernel is asked for, and for the script `host` a
+/bin/sh. Nothing of it reaches the agent: no variable is set, and it is started as it would have been.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads a Containerfile and performs it in directories, for machines without a container engine.
 
 Only what ours uses is known; anything else is an error, so the file cannot outgrow its test unseen. A base image
-is stood in for by the machine's own system, read-only, with the given Python at /usr/local: the steps run as root
-in a mount namespace of their own, as an engine's do.
+is stood in for by the machine's own system and the Python that runs the tests, read-only: the steps run as root in
+a mount namespace of their own, as an engine's do.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ BASE = """
 set -eu
 cd {root}
 mkdir -p usr etc dev proc tmp opt var
-for link in bin lib lib64 sbin; do [ -e $link ] || ln -s usr/$link $link; done
+for link in bin lib lib64 sbin; do [ -L $link ] || ln -s usr/$link $link; done
 mount --rbind /usr usr && mount -o remount,bind,ro usr
-mount --bind {python} usr/local && mount -o remount,bind,ro usr/local
+mkdir -p .{python} && mount --bind {python} .{python} && mount -o remount,bind,ro .{python}
 mount --rbind /dev dev
 mount -t proc proc proc
 mount --bind /etc etc && mount -o remount,bind,ro etc
@@ -80,8 +80,8 @@ def ignored(path: str, rules: list[str]) -> bool:
 class Build:
     """The stages as directories."""
 
-    def __init__(self, context: Path, place: Path, python: Path = Path(sys.base_prefix)) -> None:
-        self._context, self._place, self._python = context, place, python
+    def __init__(self, context: Path, place: Path) -> None:
+        self._context, self._place = context, place
         rules = (context / ".dockerignore").read_text().splitlines()
         self._rules = [rule for rule in rules if rule and not rule.startswith("#")]
         self.root = place
@@ -105,7 +105,7 @@ class Build:
         inner = shlex.join(["/usr/sbin/chroot", ".", *drop, *limits, "--", *environment, *command])
         script = BASE.format(
             root=shlex.quote(str(self.root)),
-            python=shlex.quote(str(self._python)),
+            python=shlex.quote(sys.base_prefix),
             command=f"{READ_ONLY if user != '0' else ''}exec {inner}",
         )
         return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script]
@@ -119,7 +119,7 @@ class Build:
         self.root = self._place / (name or "final")
         self.root.mkdir(parents=True)
         self._stages[name] = self.root
-        self.user, self.env, self._folder = "0:0", {"PATH": "/usr/local/bin:/usr/bin:/bin"}, "/"
+        self.user, self.env, self._folder = "0:0", {"PATH": f"{sys.base_prefix}/bin:/usr/bin:/bin"}, "/"
 
     def _workdir(self, rest: str) -> None:
         self._folder = rest
