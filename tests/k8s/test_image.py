@@ -116,7 +116,7 @@ def test_the_host_it_carries_runs_where_there_is_no_python_and_no_c_library(
     # Copied there as the init container does it. The agent is a program that needs nothing: a loader, asked for
     # its version.
     root = tmp_path / "root"
-    for folder in ("opt", "run", "dev"):
+    for folder in ("opt", "run", "dev", "proc"):
         (root / folder).mkdir(parents=True)
     (root / "run").chmod(0o777)
     (root / "dev" / "null").touch()
