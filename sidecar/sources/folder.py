@@ -2,6 +2,7 @@
 
 A file untouched for long is dormant: a scan looks at its size, nobody opens it. A file that grew lately is
 polled at every read. Any other is read when a scan, or an event the caller passes on, says that it changed.
+Longer than most: what is known, what a scan finds different and who is read next are one state.
 """
 
 from collections.abc import Iterable

@@ -5,7 +5,8 @@ compared. Fields are declared as loosely as they are written: their types differ
 
 A line is decoded once, into a `Usual`, in which the blocks are typed. Whatever does not fit that, a
 prompt that is plain text above all, is decoded again as a `Record`, which leaves the message for
-later. A line that is `Usual` means the same as a `Record`: only the cost differs.
+later. A line that is `Usual` means the same as a `Record`: only the cost differs. Longer than most
+modules: it is one table of fields, in two forms.
 """
 
 from __future__ import annotations

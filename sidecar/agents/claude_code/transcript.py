@@ -3,6 +3,8 @@
 - Bookkeeping (titles, modes, requests, snapshots) is appended at any time, into other sessions'
   files too, with old stamps or none: it never moves a clock.
 - Files are rewritten and histories copied, so a record is told by its id, once.
+
+Three lines longer than most modules: the short way that every line takes is spelt out.
 """
 
 from __future__ import annotations
