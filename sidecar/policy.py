@@ -195,7 +195,7 @@ def _idle(s: Session, rules: Rules) -> Iterator[Bound]:
 
     Where a new turn or the end of other work would go unseen, rest is not judged.
     """
-    if s.unheard or (s.blind and not reported(s, "idle")) or not all(s.sources.values()):
+    if not all(s.sources.values()) or (s.blind and not reported(s, "idle")):
         return
     limit = rules.idle
     if not s.had_turn and not rules.unprompted and limit.action == "reap":

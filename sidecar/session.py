@@ -223,12 +223,6 @@ class Session(Struct):
         return self.turn is not None or self.last is not None
 
     @property
-    def unheard(self) -> bool:
-        """Whether a source that was lost spoke of work last: only it could say that it ended."""
-        lost = (word for name, word in self.heard.items() if self.sources.get(name) is False)
-        return any(report.word != "idle" for report in lost)
-
-    @property
     def child_running(self) -> bool:
         """Whether any subagent works."""
         return any(child.works for child in self.children.values())

@@ -373,7 +373,9 @@ class Naive:
                 ends.append(x.at)
             if isinstance(x, g.ChildMoved) and not x.running and then._children().get(x.child, (True, 0))[0]:
                 ends.append(x.progress)
-            if isinstance(x, g.ChildStuck) or (isinstance(x, g.Judged) and x.bound == "limited"):
+            if isinstance(x, g.ChildStuck) or (isinstance(x, g.Presence) and x.used):
+                ends.append(x.at)
+            if isinstance(x, g.Judged) and x.bound == "limited":
                 ends.append(x.at)
             ends += self._word_ended(then, after, x)
         if all(known is None for known in self.known_at()):
@@ -480,9 +482,7 @@ class Naive:
         yield "starting", "starting", since, self.rules.starting
 
     def _idle(self) -> Iterator[tuple[str, str, float, Limit]]:
-        up = self.sources()
-        unheard = any(up.get(source) is False and x.word != "idle" for source, x in self.words().items())
-        if unheard or (self.blind() and not self._says("idle")):
+        if not all(self.sources().values()) or (self.blind() and not self._says("idle")):
             return
         limit = self.rules.idle
         prompted = self.turn() or self._walk()[1]
@@ -511,7 +511,9 @@ class Naive:
         return [said for said in self.said if said[0] > begin and self._holds(said)]
 
     def _holds(self, said: tuple[int, Judgement, str]) -> bool:
-        """A usage limit that is told anew may be judged anew."""
+        """A usage limit that is told anew may be judged anew, and idleness after use."""
+        if said[1].name == "idle":
+            return not any(isinstance(x, g.Presence) and x.used for x in self.seen[said[0] :])
         if said[1].name != "limited":
             return True
         return not any(

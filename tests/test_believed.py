@@ -99,9 +99,19 @@ def test_a_first_sight_excuses_no_silence() -> None:
 
 
 def test_rest_is_not_judged_where_a_new_turn_would_go_unseen() -> None:
-    rested = (up(), up(0, "process", None), g.Registered(0), prompt(0), end(5), lost(6, "transcript"))
-    assert verdicts(story(*rested), HOUR, REAPS) == []
-    assert verdicts(story(*rested, status(7, "idle")), HOUR, REAPS) == [("idle", "reap")]
+    rested = (up(), REGISTRY, up(0, "process", None), g.Registered(0), prompt(0), end(5), says(6, "idle"))
+    for source in ("transcript", "registry", "process"):
+        s = story(*rested, lost(7, source))
+        assert verdicts(s, HOUR, REAPS) == [], source
+        fold(s, up(HOUR, source, None))
+        assert verdicts(s, HOUR, REAPS) == [("idle", "reap")], "and when it is seen again, from its end"
+
+
+def test_nor_where_nothing_shows_work_and_nobody_speaks() -> None:
+    s = story(up(0, "listing", None), g.Registered(0), prompt(0), end(5))
+    assert verdicts(s, HOUR, REAPS) == []
+    fold(s, says(6, "idle"))
+    assert verdicts(s, HOUR, REAPS) == [("idle", "reap")]
 
 
 def test_work_in_the_background_ends_by_the_word_of_who_told_of_it() -> None:
@@ -111,11 +121,6 @@ def test_work_in_the_background_ends_by_the_word_of_who_told_of_it() -> None:
         fold(s, x)
     assert verdicts(s, 4000 + 30 * MIN - 1, REAPS) == []
     assert verdicts(s, 4000 + 30 * MIN, REAPS) == [("idle", "reap")]
-
-
-def test_idle_is_judged_though_the_source_that_told_it_is_lost() -> None:
-    s = story(up(), REGISTRY, g.Registered(0), prompt(0), end(5), says(6, "idle"), lost(7))
-    assert verdicts(s, 6 + 30 * MIN, REAPS) == [("idle", "reap")], "the transcript would show a new turn"
 
 
 def test_after_a_rest_whose_end_went_unheard_a_wait_is_another_one() -> None:

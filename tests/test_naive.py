@@ -77,6 +77,7 @@ def _things() -> st.SearchStrategy[Made]:
                 g.CompactionStarted,
                 g.CompactionEnded,
                 g.Presence,
+                lambda at: g.Presence(at, used=True),
                 g.Registered,
                 lambda at: g.ProcessSeen(at, 7, at),
                 g.ProcessGone,
