@@ -56,18 +56,24 @@ class Hosts:
         """What the hosts told since the last read. Raises SourceDown where none can be asked."""
         now = self._clock.now()
         out: list[g.Observation] = []
-        told = self._told.take()
-        if self._listed_at is None or now - self._listed_at >= RELIST:
-            self._listed_at = now
-            out += await self._list(now)
-        for event in told:
+        for event in self._told.take():  # before the list, which is newer
             if isinstance(event.what, Hosted):
-                out += self._seen(event.what, now)
+                out += [] if self._overtaken(event.what) else self._seen(event.what, now)
             elif isinstance(event.what, Lost):
                 out += self._gone(event.session, now)
             elif event.session in self._known:
                 out.append(g.Observation(event.session, g.Progress(now)))
+        if self._listed_at is None or now - self._listed_at >= RELIST:
+            self._listed_at = now
+            out += await self._list(now)
         return out
+
+    def _overtaken(self, hosted: Hosted) -> bool:
+        """Whether it was told before what a list has said since."""
+        known = self._known.get(hosted.id)
+        if known is None or known.active_at is None or hosted.active_at is None:
+            return False
+        return hosted.active_at < known.active_at
 
     async def probe(self) -> list[Finding]:
         """For `check`: which hosts answer, and what they can do."""

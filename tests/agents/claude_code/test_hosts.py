@@ -109,6 +109,26 @@ async def test_the_words_of_a_host(status: str, word: str) -> None:
     await source.close()
 
 
+async def test_a_list_overtakes_what_was_told_before_it() -> None:
+    earlier = Hosted("s1", status="idle", last_activity_at=1_000_000_010.0)
+    later = Hosted("s1", status="busy", turn="t9", last_activity_at=1_000_000_020.0)
+    fake = Fake(later)
+    source = hosts(fake)
+    await read(source)
+    await asyncio.sleep(RELIST)
+    fake.told.put_nowait(Event("s1", earlier))
+    await asyncio.sleep(0.1)
+    assert await read(source) == [], "it comes with the next list"
+    fake.told.put_nowait(Event("s1", earlier))
+    await asyncio.sleep(0.1)
+    assert await read(source) == [], "and after it"
+    equal = Hosted("s1", status="idle", last_activity_at=1_000_000_020.0)
+    fake.told.put_nowait(Event("s1", equal))
+    await asyncio.sleep(0.1)
+    assert [s.word for s in await read(source) if isinstance(s, g.Status)] == ["idle"]
+    await source.close()
+
+
 async def test_somebody_who_sits_there_is_told() -> None:
     source = hosts(Fake(Hosted("s1", attended=True)), registered=True)
     assert g.Described(0, attended=True) in await read(source)
