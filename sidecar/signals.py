@@ -5,6 +5,8 @@ session travels beside it, in `Observation`. Adapters make signals, `fold` is th
 verdicts and acts come back as signals too, so that "interrupt once" is data and not a flag somewhere else.
 
 *Progress* is the agent doing its work; *presence* is any other sign of life: only progress moves the silence.
+
+The union is closed, so it is one file, although a long one.
 """
 
 from __future__ import annotations
@@ -25,14 +27,7 @@ Outcome = Literal["completed", "interrupted", "stalled", "failed", "abandoned", 
 Action = Literal["report", "interrupt", "reap"]
 
 ActOutcome = Literal[
-    "effective",
-    "ineffective",
-    "failed",
-    "superseded",
-    "unsupported",
-    "observed",
-    "reported",
-    "held",
+    "effective", "ineffective", "failed", "superseded", "unsupported", "observed", "reported", "held"
 ]
 """What became of a verdict. `ineffective`: accepted, no effect. `held`: a brake stopped it."""
 
