@@ -2005,8 +2005,9 @@ class Server:
     def __init__(self, endpoint: Endpoint, acts: Acts, session: Session) -> None:
         self._endpoint, self._acts, self._session = endpoint, acts, session
         self._guard = threading.Lock()
+        self._answered = threading.Condition(self._guard)
         self._open: dict[socket.socket, bool] = {}  # oldest first; whether it is still silent
-        self._streams = 0
+        self._streams = self._taken = 0
 
     def serve(self, listener: socket.socket) -> None:
         """Take connections until the listener is shut."""
@@ -2025,6 +2026,11 @@ class Server:
             except RuntimeError:  # no more threads
                 self._leave(connection)
             connection.close()
+
+    def finish(self, seconds: float) -> None:
+        """Let what was taken be answered: it may be the very order that ended the agent."""
+        with self._guard:
+            self._answered.wait_for(lambda: not self._taken, seconds)
 
     def _make_room(self, newcomer: socket.socket) -> bool:
         """Register a connection; where there are too many, the oldest that has said nothing yet has to go."""
@@ -2058,10 +2064,23 @@ class Server:
             if request.path == "/v1/events" and request.method == "GET":
                 self._stream(connection)
                 return
-            reply, headers = self._route(request), {}
         except RequestError as error:
-            reply, headers = refusal(error.status, str(error)), error.headers
-        send(connection, reply, headers)
+            send(connection, refusal(error.status, str(error)), error.headers)
+            return
+        with self._guard:
+            self._taken += 1
+        try:
+            send(connection, *self._replied(request))
+        finally:
+            with self._answered:
+                self._taken -= 1
+                self._answered.notify_all()
+
+    def _replied(self, request: Request) -> tuple[Reply, Mapping[str, str]]:
+        try:
+            return self._route(request), {}
+        except RequestError as error:
+            return refusal(error.status, str(error)), error.headers
 
     def _receive(self, connection: socket.socket) -> Request:
         if not self._endpoint.admits(connection):
@@ -2217,13 +2236,16 @@ class Host:
             return EX_NOT_FOUND if error.errno == errno.ENOENT else EX_NOT_RUN
         self._session.started(child)
         acts = Acts(mode, child, Reasons(self._options.termination_log))
-        run_aside(Server(self._options.endpoint, acts, self._session).serve, listener)
+        server = Server(self._options.endpoint, acts, self._session)
+        run_aside(server.serve, listener)
         run_aside(self._watch, child)
         if self._options.share_group is not None:
             run_aside(self._share, Sharing(self._options.share_group, config_directory()), child)
         while not child.gone.is_set():
             self._attend(mode, child, 5.0)
-        return self._wind_up(mode, child)
+        status = self._wind_up(mode, child)
+        server.finish(1.0)
+        return status
 
     def _watch(self, child: Child) -> None:
         while not child.gone.wait(POLL):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import http.client
 import json
 import os
@@ -10,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -225,6 +228,13 @@ class Hosted(Api):
 
     def send(self, message: Json) -> None:
         self.write(json.dumps(message).encode() + b"\n")
+
+    def has_read(self) -> bool:
+        """Whether the host has taken everything that was written."""
+        assert self.process.stdin
+        left = array.array("i", [0])
+        fcntl.ioctl(self.process.stdin, termios.FIONREAD, left)
+        return not left[0]
 
     def prompt(self, text: str) -> None:
         self.send(user(text))

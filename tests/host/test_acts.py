@@ -154,6 +154,7 @@ def test_a_half_written_line_gives_a_503_after_the_deadline_and_nothing_is_done(
     host = start("--line-deadline", "0.2")
     turn = busy(host, "hole")
     host.write(b'{"type":"fake"')
+    until(host.has_read, "the half line has arrived")
     answer = host.interrupt(turn=turn, reason="never said")
     assert answer.status == 503
     assert answer.body["error"]

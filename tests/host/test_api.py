@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import ExitStack
 from itertools import pairwise
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sidecar.host import Endpoint, Server, Session
 from tests.host.driver import FAKE, PATIENCE, readable, until
 
 if TYPE_CHECKING:
@@ -396,3 +398,32 @@ def test_a_unix_socket_asks_for_a_token_where_one_is_given(start: Start, home: P
     refused = host.call("GET", "/v1/sessions")
     assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")
     assert host.call("GET", "/v1/sessions", Authorization="Bearer s3cret").status == 200
+
+
+class Slow:
+    """Acts that take until they are let go."""
+
+    def __init__(self) -> None:
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def sessions(self) -> list[dict[str, object]]:
+        self.asked.set()
+        self.go.wait(PATIENCE)
+        return []
+
+
+def test_what_was_taken_is_answered_before_the_host_ends(home: Path) -> None:
+    endpoint, slow = Endpoint(f"{home}/one.sock", "", 0, None, None), Slow()
+    server = Server(endpoint, slow, Session(None, attended=False))  # type: ignore[arg-type]
+    with endpoint.listen() as listener, socket.socket(socket.AF_UNIX) as peer:
+        threading.Thread(target=server.serve, args=(listener,), daemon=True).start()
+        peer.connect(endpoint.path)
+        peer.sendall(b"GET /v1/sessions HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert slow.asked.wait(PATIENCE)
+        server.finish(0.01)
+        assert not readable(peer, 0), "it does not wait longer than it is told to"
+        threading.Timer(0.1, slow.go.set).start()
+        server.finish(PATIENCE)
+        assert readable(peer, 0)
+        assert peer.recv(12) == b"HTTP/1.1 200"
+        listener.shutdown(socket.SHUT_RDWR)
