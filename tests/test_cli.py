@@ -150,7 +150,7 @@ def test_an_agent_that_is_not_built_is_refused_with_those_that_are(
 def test_check_says_what_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "projects").mkdir()
     env = os.environ | {"CLAUDE_CONFIG_DIR": str(tmp_path), "HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "sidecar.cli", "check"]  # it makes an event loop of its own
+    command = [sys.executable, "-m", "sidecar", "check"]  # it makes an event loop of its own
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert "no file: the agents of this machine: good, mode observe" in done.stdout
     assert f"ok  transcripts: {tmp_path}/projects: 0 entries" in done.stdout
