@@ -1,4 +1,7 @@
-"""The command line. Exit codes: 0 done, 1 it failed, 2 usage or bad configuration."""
+"""The command line. Exit codes: 0 done, 1 it failed, 2 usage or bad configuration.
+
+Longer than most modules: every command and its options stand in one place, as `--help` has them.
+"""
 
 from __future__ import annotations
 
@@ -258,6 +261,8 @@ def _replay(args: argparse.Namespace) -> int:
     replay = Replay(args.agent, rules)
     replay.run(recordings()[args.agent](args.paths).observations(), end)
     shown, summary = replay.shown(), replay.tally.summary(replay.sessions())
+    if not shown:
+        _say(f"agent-sidecar: no session of {args.agent} in {' '.join(map(str, args.paths))}")
     if args.json:
         sys.stdout.write("".join(json.dumps(line) + "\n" for line in [*shown, summary]))
     else:

@@ -104,8 +104,8 @@ def replayed(sessions: Sequence[Shown], summary: Shown) -> str:
     """A replay: the sessions, the silences by phase, and what each bound would have ended."""
     turns = ", ".join(f"{count} {name}" for name, count in summary["turns"].items() if count)
     told_of = [s for s in sessions if s["verdicts"] or (s["turn"] and s["turn"]["ended_at"] is None)]
-    out = table(told_of) if told_of else ""
-    out += f"\n{_count(sessions, 'session')}; turns: {turns or 'none'}\n"
+    out = table(told_of) + "\n" if told_of else ""
+    out += f"{_count(sessions, 'session')}; turns: {turns or 'none'}\n"
     gaps = summary["silence_seconds"]
     if gaps:
         rows = [("SILENCE IN", "GAPS", "P50", "P99", "MAX")]

@@ -113,6 +113,17 @@ def test_it_is_printed_for_people_too(capsys: pytest.CaptureFixture[str]) -> Non
     assert "no bound would have ended a turn" in capsys.readouterr().out
 
 
+def test_a_replay_of_what_holds_no_session_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "notes.md"
+    file.write_text("# not a transcript\n")
+    assert cli.main(["replay", str(file), str(tmp_path)]) == 0
+    out, err = capsys.readouterr()
+    assert err == f"agent-sidecar: no session of claude-code in {file} {tmp_path}\n"
+    assert out.splitlines()[0] == "0 sessions; turns: none"
+
+
 def test_a_configuration_changes_the_rules_of_a_replay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
