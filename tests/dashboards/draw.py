@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from datetime import UTC, datetime
-from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-from matplotlib.dates import DateFormatter
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from tests.dashboards.charts import heat, lines
+from tests.dashboards.shown import PALETTE, TEXT, named, value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Json = dict[str, Any]
-Results = list[list[Json]]
-TEXT = "#24292e"
-PALETTE = (
-    "#5794f2",
-    "#ff9830",
-    "#56a64b",
-    "#b877d9",
-    "#e02f44",
-    "#f2cc0c",
-    "#6ed0e0",
-    "#8e8e9c",
-    "#a16a3c",
-    "#37872d",
-)
+    from tests.dashboards.shown import Json, Results
+
 STATES = {"green": "#4caf50", "orange": "#ff9830", "red": "#e02f44"}
 
 
@@ -52,128 +36,9 @@ def draw(figure: Figure, panel: Json, results: Results, high: int) -> None:
         left = 0.035 + (0.03 if kind == "heatmap" else 0)
         inner = (x + left, 1 - y - h + line * 1.1, w * wide - 0.02, h - line * 2.2)
         axes = figure.add_axes(inner)
-        (_lines if kind == "timeseries" else _heat)(axes, panel, results)
+        (lines if kind == "timeseries" else heat)(axes, panel, results)
     else:
         {"stat": _number, "table": _table, "bargauge": _ranking}[kind](box, panel, results)
-
-
-def value(number: float, unit: str) -> str:
-    """A number as the panel's unit has it."""
-    if isnan(number):
-        return ""
-    if unit in ("s", "dateTimeFromNow"):
-        for size, name in ((3600, "h"), (60, "min"), (1, "s")):
-            if abs(number) >= size:
-                return f"{number / size:.3g} {name}"
-        return f"{number * 1000:.3g} ms" if number else "0 s"
-    if unit == "bytes":
-        return f"{number / 2**20:.0f} MiB"
-    if unit in ("percentunit", "percent"):
-        return f"{number * (100 if unit == 'percentunit' else 1):.3g} %"
-    if abs(number) >= 1000:
-        number, unit = number / 1000, f"suffix: k{unit.removeprefix('suffix:').strip()}"
-    return f"{number:.3g}" + (unit.removeprefix("suffix:") if unit.startswith("suffix:") else "")
-
-
-def named(target: Json, series: Json) -> str:
-    """The legend of a series."""
-    return re.sub(r"{{(\w+)}}", lambda m: series["metric"].get(m[1], ""), target["legendFormat"])
-
-
-def colors(panel: Json) -> dict[str, str]:
-    """The colours that the panel gives by name."""
-    return {
-        o["matcher"]["options"]: p["value"]["fixedColor"]
-        for o in panel["fieldConfig"]["overrides"]
-        for p in o["properties"]
-        if p["id"] == "color"
-    }
-
-
-def _named_series(panel: Json, results: Results) -> list[tuple[str, str, Json]]:
-    """Name, colour and points of every series."""
-    fixed = colors(panel)
-    found: list[tuple[str, str, Json]] = []
-    for target, rows in zip(panel["targets"], results, strict=True):
-        for series in rows:
-            name = named(target, series)
-            found.append((name, fixed.get(name, PALETTE[len(found) % len(PALETTE)]), series))
-    return found
-
-
-def _points(series: Json) -> tuple[list[datetime], list[float]]:
-    return [datetime.fromtimestamp(at, UTC) for at, _ in series["values"]], [
-        float(v) for _, v in series["values"]
-    ]
-
-
-def _lines(axes: Axes, panel: Json, results: Results) -> None:
-    custom, unit = panel["fieldConfig"]["defaults"]["custom"], panel["fieldConfig"]["defaults"]["unit"]
-    stacking, shown = custom["stacking"]["mode"], _named_series(panel, results)
-    if stacking != "none":
-        _stacked(axes, shown, percent=stacking == "percent")
-    else:
-        for name, color, series in shown:
-            dashed = name.endswith(" limit")
-            at, values = _points(series)
-            axes.plot(
-                at, values, color=color, lw=1.6 if dashed else 1.1, ls="--" if dashed else "-", label=name
-            )
-    if custom["scaleDistribution"]["type"] == "log":
-        axes.set_yscale("log")
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    elif not any(v < 0 for _, _, s in shown for v in _points(s)[1]):
-        axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: value(v, unit)))
-    _look(axes)
-    if shown:
-        newest = {name: value(_points(s)[1][-1], unit) for name, _, s in shown}
-        handles, names = axes.get_legend_handles_labels()
-        texts = [f"{name}  {newest[name]}" if stacking == "none" else name for name in names]
-        axes.legend(
-            handles, texts, loc="upper left", bbox_to_anchor=(1.01, 1.03), fontsize=6.5, frameon=False
-        )
-
-
-def _stacked(axes: Axes, shown: list[tuple[str, str, Json]], *, percent: bool) -> None:
-    grid = sorted({at for _, _, s in shown for at, _ in s["values"]})
-    if not grid:
-        return
-    rows = []
-    for _, _, series in shown:
-        known = {at: float(v) for at, v in series["values"]}
-        rows.append([known.get(at, 0.0) for at in grid])
-    stack = np.nan_to_num(np.array(rows))
-    if percent:
-        stack = 100 * stack / np.maximum(stack.sum(axis=0), 1e-9)
-    at = [datetime.fromtimestamp(t, UTC) for t in grid]
-    axes.stackplot(
-        at, stack, colors=[c for _, c, _ in shown], labels=[name for name, _, _ in shown], alpha=0.75
-    )
-
-
-def _heat(axes: Axes, _: Json, results: Results) -> None:
-    rows = sorted(results[0], key=lambda s: float(s["metric"]["le"]))
-    grid = sorted({at for s in rows for at, _ in s["values"]})
-    table = [dict(s["values"]) for s in rows]
-    counts = np.array([[float(row.get(at, 0)) for at in grid] for row in table])
-    counts = np.diff(counts, axis=0, prepend=0)
-    shown = np.ma.masked_less_equal(counts, 0.01)
-    at = [datetime.fromtimestamp(t, UTC) for t in grid]
-    axes.pcolormesh(at, np.arange(len(rows)), shown, cmap="Oranges", shading="nearest")
-    labels = [s["metric"]["le"] for s in rows]
-    axes.set_yticks(
-        range(len(rows)), [f"≤ {value(float(le), 's')}" if le != "+Inf" else "longer" for le in labels]
-    )
-    _look(axes)
-
-
-def _look(axes: Axes) -> None:
-    axes.xaxis.set_major_formatter(DateFormatter("%H:%M"))
-    axes.tick_params(labelsize=6.5, length=2, colors="#52545c")
-    axes.grid(color="#e8e9ea", lw=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[:].set_visible(False)
 
 
 def _number(axes: Axes, panel: Json, results: Results) -> None:

@@ -7,28 +7,21 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import socket
 import subprocess
-import sys
-import threading
-import time
 import urllib.request
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboards.stack.files import Pod
-from dashboards.stack.stack import BOUNDS, Ports, Stack
 from sidecar.telemetry import ids
-from tests.dashboards.prometheus import Prometheus, Shown
+from tests.dashboards.prometheus import Shown
 from tests.dashboards.test_boards import BOARDS, PANELS
 from tests.dashboards.test_rules import CASES
+from tests.e2e.kit import Kit, processes_below
 from tests.e2e.process import until
-from tests.e2e.sidecar import ROOT, free_port
+from tests.e2e.sidecar import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,110 +40,6 @@ QUIET = {
     "Configurations refused": "none is",
 }
 """Panels that are rightly empty after the demo."""
-
-
-def programs(suite: str) -> Path:
-    """Where a suite's programs are unpacked; fetched on first use."""
-    folder = ROOT / ".e2e" / "stack" / suite
-    fetched = subprocess.run(
-        [ROOT / "dashboards" / "stack" / "debian.sh", suite, folder],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if fetched.returncode:
-        pytest.skip(f"{suite}: {fetched.stderr.strip().splitlines()[-1]}")
-    return folder
-
-
-class Heard:
-    """What Alertmanager told, in its order."""
-
-    def __init__(self) -> None:
-        self.alerts: list[tuple[str, Json]] = []
-        self._lock = threading.Lock()
-
-    def __call__(self, receiver: str, alert: Json) -> None:
-        with self._lock:
-            self.alerts.append((receiver, alert))
-
-    def of(self, name: str, status: str, **labels: str) -> list[tuple[str, Json]]:
-        with self._lock:
-            return [
-                (receiver, alert)
-                for receiver, alert in self.alerts
-                if alert["status"] == status
-                and {"alertname": name, **labels}.items() <= alert["labels"].items()
-            ]
-
-    def expect(self, name: str, status: str, **labels: str) -> tuple[str, Json]:
-        return until(lambda: self.of(name, status, **labels), f"{name} {status} {labels}", 40)[0]
-
-
-class Kit:
-    """The running stack, and what a test asks of it."""
-
-    def __init__(self, root: Path, suite: str) -> None:
-        self.suite = suite
-        self.bin = programs(suite) / "usr" / "bin"
-        self.root = root
-        self.ports = Ports(*(free_port() for _ in Ports._fields))
-        self.heard = Heard()
-        self.stack = Stack(root, self.ports, self._pods(labelled=suite == "own"), self.bin.parents[1])
-        self.stack.told = self.heard
-        self.prometheus = Prometheus(f"http://127.0.0.1:{self.ports.prometheus}")
-
-    def _pods(self, *, labelled: bool) -> list[Pod]:
-        def labels(namespace: str) -> dict[str, str]:
-            return {"cluster": "c", "namespace": namespace, "pod": f"{namespace}-0"} if labelled else {}
-
-        acting = ("work,retry,long tool,work", "wedge,work", "work,rest")
-        watching = ("slow,work,ask", "wedge,work")
-        reaping = {**BOUNDS, "idle": {"limit": "8s", "action": "reap"}}
-        return [
-            Pod("acting", "enforce", self.ports.enforce, acting, labels("batch"), reaping),
-            Pod("watching", "observe", self.ports.observe, watching, labels("lab"), BOUNDS),
-        ]
-
-    def place(self, namespace: str) -> dict[str, str]:
-        """The labels of alerts about a pod, whichever there are."""
-        return {"namespace": namespace} if self.suite == "own" else {}
-
-    def interrupt_what_hangs(self) -> None:
-        """As a person would, in observe mode: every session past its bound."""
-        url = f"http://127.0.0.1:{self.ports.observe}/api/sessions"
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            sessions = json.load(answer)["sessions"]
-        for session in sessions:
-            if session["phase"] == "model" and session["silence_seconds"] > 10:
-                request = urllib.request.Request(
-                    f"{url}/{session['session']}/interrupt",
-                    b'{"reason": "enough"}',
-                    {"Authorization": "Bearer demo", "Content-Type": "application/json"},
-                )
-                with urllib.request.urlopen(request, timeout=20) as answer:
-                    assert json.load(answer)["outcome"] == "effective"
-
-    def alertmanager(self, path: str, body: object = None) -> Any:
-        url = f"http://127.0.0.1:{self.ports.alertmanager}/api/v2/{path}"
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=5) as answer:
-            text = answer.read()
-            return json.loads(text) if text else None
-
-
-def processes_below(root: Path) -> list[str]:
-    """Command lines that name the folder."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if str(root) in line:
-            found.append(line)
-    return found
 
 
 @pytest.fixture(scope="module", params=SUITES)
@@ -270,51 +159,3 @@ def test_promtool_of_that_suite_agrees_with_the_rules_and_the_metrics(kit: Kit) 
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def started(ports: list[int]) -> subprocess.Popen[str]:
-    options = [f"--{name}={port}" for name, port in zip(Ports._fields, ports, strict=True)]
-    where = ["--programs", str(programs("own"))]
-    return subprocess.Popen(
-        [sys.executable, "-m", "dashboards.stack", *where, *options],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-@pytest.mark.timeout(60)
-def test_ctrl_c_ends_every_process() -> None:
-    ports = [free_port() for _ in Ports._fields]
-    stack = started(ports)
-    assert stack.stdout
-    lines: list[str] = []
-    while not lines or "Ctrl-C" not in lines[-1]:
-        lines.append(stack.stdout.readline())
-        assert lines[-1]
-    for port in ports:
-        assert any(f"http://127.0.0.1:{port}/" in line for line in lines)
-    (root,) = Path("/proc", str(stack.pid), "task", str(stack.pid)).glob("children")
-    children = root.read_text().split()
-    assert len(children) == 6
-    time.sleep(1)  # the agents are up too
-    stack.send_signal(signal.SIGINT)
-    out, errors = stack.communicate(timeout=30)
-    assert (stack.returncode, errors) == (0, ""), out
-    assert [pid for pid in children if Path("/proc", pid).exists()] == []
-    assert not any("agent-sidecar-stack-" in line for line in processes_below(Path("agent-sidecar-stack-")))
-
-
-@pytest.mark.timeout(60)
-def test_a_port_that_is_taken_is_named_and_nothing_stays() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        stack = started([free_port(), port, free_port(), free_port()])
-        out, errors = stack.communicate(timeout=30)
-    assert (stack.returncode, out) == (1, "")
-    assert errors == (
-        f"stack: port {port} for Alertmanager: Address already in use; choose another with --alertmanager PORT\n"
-    )
