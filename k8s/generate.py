@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Write what follows from `component/`, `host/`, `shared-pids/` and `dashboards/`, whenever one has changed.
+"""Write what follows from `component/`, `host/`, `shared-pids/`, `dashboards/` and the chart's values.
 
     python k8s/generate.py [--check]
 
-A CronJob's pod lies one level deeper than a Deployment's, a Kyverno policy says the same of a bare Pod, and
-the operator wants rules and routes in objects of its own: one source each, the rest is written here, and a
-test compares. With --check nothing is written, and a difference is exit status 1.
+A CronJob's pod lies one level deeper than a Deployment's, a Kyverno policy says the same of a bare Pod, the
+operator wants rules and routes in objects of its own, and Helm a schema of the values: one source each, the
+rest is written here whenever one has changed, and a test compares. With --check nothing is written, and a
+difference is exit status 1. (Longer than most: this is the one place that knows what follows from what.)
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -122,10 +124,16 @@ def dashboards() -> Yaml:
     }
 
 
+# A pipe binds looser than `||`, hence the parentheses.
 AGENTS_USER = (
-    "{{ request.object.spec.containers[?name=='agent'].securityContext.runAsUser | [0]"
+    "{{ (request.object.spec.containers[?name=='agent'].securityContext.runAsUser | [0])"
     " || request.object.spec.securityContext.runAsUser || `10001` }}"
 )
+NO_HOME: Yaml = {
+    "key": "{{ request.object.spec.volumes[?name=='agent-home'] || `[]` | length(@) }}",
+    "operator": "Equals",
+    "value": 0,
+}
 SIDECARS = "{{ request.object.spec.initContainers[?name=='agent-sidecar'] || `[]` | length(@) }}"
 
 
@@ -136,13 +144,14 @@ def policy() -> Yaml:
     (sidecar,) = spec["initContainers"]
     (agent,) = spec["containers"]
     sidecar["securityContext"]["runAsUser"] = AGENTS_USER
+    home, *others = spec["volumes"]
     patch = {
         "metadata": {"labels": pod["metadata"]["labels"]},
         "spec": {
             "+(automountServiceAccountToken)": spec["automountServiceAccountToken"],
             "initContainers": [sidecar],
             "containers": [{"(name)": agent.pop("name"), **agent}],
-            "volumes": spec["volumes"],
+            "volumes": others,
         },
     }
     return {
@@ -156,34 +165,62 @@ def policy() -> Yaml:
         "spec": {
             "background": False,
             "rules": [
-                {
-                    "name": "add-the-sidecar",
-                    "match": {
-                        "any": [
-                            {
-                                "resources": {
-                                    "kinds": ["Pod"],
-                                    "operations": ["CREATE"],
-                                    "namespaceSelector": {"matchLabels": {"agent-sidecar/inject": "true"}},
-                                }
-                            }
-                        ]
-                    },
-                    "preconditions": {
-                        "all": [
-                            {
-                                "key": "agent",
-                                "operator": "AnyIn",
-                                "value": "{{ request.object.spec.containers[].name }}",
-                            },
-                            {"key": SIDECARS, "operator": "Equals", "value": 0},
-                        ]
-                    },
-                    "mutate": {"patchStrategicMerge": patch},
-                }
+                # A home of the pod's own (a StatefulSet's claim) stays: two sources are no valid volume.
+                rule("add-a-home", {"spec": {"volumes": [home]}}, NO_HOME),
+                rule("add-the-sidecar", patch),
             ],
         },
     }
+
+
+def rule(name: str, patch: Yaml, *further: Yaml) -> Yaml:
+    """A mutation of Pods that have an agent, and no sidecar yet."""
+    resources = {
+        "kinds": ["Pod"],
+        "operations": ["CREATE"],
+        "namespaceSelector": {"matchLabels": {"agent-sidecar/inject": "true"}},
+    }
+    conditions = [
+        {"key": "agent", "operator": "AnyIn", "value": "{{ request.object.spec.containers[].name }}"},
+        {"key": SIDECARS, "operator": "Equals", "value": 0},
+        # The sidecar must not be root, and as anybody else it could not read what root writes.
+        {"key": AGENTS_USER, "operator": "NotEquals", "value": 0},
+        *further,
+    ]
+    return {
+        "name": name,
+        "match": {"any": [{"resources": resources}]},
+        "preconditions": {"all": conditions},
+        "mutate": {"patchStrategicMerge": patch},
+    }
+
+
+# Values that are handed on as they are: to the sidecar, which checks its own, or to Kubernetes.
+FREE = {"annotations", "config", "env", "labels", "livenessProbe", "resources"}
+CHOICES: dict[str, list[str | int]] = {
+    "endedTurn": ["Count", "FailJob", "Ignore"],
+    "hold": ["0", "1", 0, 1],
+    "pullPolicy": ["Always", "IfNotPresent", "Never"],
+}
+TYPES = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
+
+
+def schema() -> Yaml:
+    """What the chart's values may be: those of values.yaml and no others, of the type they have there."""
+    top = shape("", load(K8S / "chart" / "values.yaml"))
+    top["properties"]["global"] = {"type": "object"}  # Helm's own, of a chart that has this one below it
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **top}
+
+
+def shape(name: str, value: Any) -> Yaml:  # noqa: ANN401 - a value of any shape
+    """The schema of one value."""
+    if name in CHOICES:
+        return {"enum": CHOICES[name]}
+    told: Yaml = {"type": TYPES[type(value)]}
+    if isinstance(value, dict) and name not in FREE:
+        told["additionalProperties"] = False
+        told["properties"] = {key: shape(key, below) for key, below in value.items()}
+    return told
 
 
 FROM_COMPONENT = "k8s/component/pod.yaml"
@@ -202,7 +239,8 @@ def generated() -> dict[Path, str]:
         alertmanagerconfig(),
     )
     files[DASHBOARDS / "kustomization.yaml"] = ("the dashboards beside it", dashboards())
-    return {path: text_of(source, document) for path, (source, document) in files.items()}
+    texts = {path: text_of(source, document) for path, (source, document) in files.items()}
+    return texts | {K8S / "chart" / "values.schema.json": json.dumps(schema(), indent=2) + "\n"}
 
 
 def text_of(source: str, document: Yaml) -> str:

@@ -46,8 +46,11 @@ def kustomize(folder: str | Path) -> list[Json]:
     return objects(kustomized(folder))
 
 
-def helm(*values: str) -> list[Json]:
-    chosen = [part for value in values for part in ("--set", value)]
+def helm(*values: str | Path) -> list[Json]:
+    """What the chart renders with these values, each a setting or a file of them."""
+    chosen = [
+        part for value in values for part in ("--values" if isinstance(value, Path) else "--set", str(value))
+    ]
     return objects(run("helm", "template", "any", str(K8S / "chart"), "--kube-version", "1.29.0", *chosen))
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jmespath
 import pytest
 import yaml
 
 from tests.k8s import rendering as r
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.k8s.rendering import Json
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -115,14 +119,79 @@ def test_a_volume_of_the_users_own_can_be_the_home(tmp_path: Path) -> None:
     assert home == {"name": "agent-home", "persistentVolumeClaim": {"claimName": "reviewer"}}
 
 
-def test_the_policy_of_kyverno_adds_what_the_component_adds() -> None:
+def rules() -> dict[str, Json]:
     (policy,) = r.kustomize("kyverno")
-    (rule,) = policy["spec"]["rules"]
-    added: Json = copy.deepcopy(rule["mutate"]["patchStrategicMerge"])
+    return {rule["name"]: rule for rule in policy["spec"]["rules"]}
+
+
+def test_the_policy_of_kyverno_adds_what_the_component_adds() -> None:
+    home = rules()["add-a-home"]["mutate"]["patchStrategicMerge"]
+    added: Json = copy.deepcopy(rules()["add-the-sidecar"]["mutate"]["patchStrategicMerge"])
     component: Json = yaml.safe_load((r.K8S / "component" / "pod.yaml").read_text())["spec"]["template"]
-    user = added["spec"]["initContainers"][0]["securityContext"].pop("runAsUser")
-    assert "request.object.spec.containers[?name=='agent'].securityContext.runAsUser" in user
+    del added["spec"]["initContainers"][0]["securityContext"]["runAsUser"]
     added["spec"]["automountServiceAccountToken"] = added["spec"].pop("+(automountServiceAccountToken)")
     (agent,) = added["spec"]["containers"]
     agent["name"] = agent.pop("(name)")
+    added["spec"]["volumes"] = home["spec"]["volumes"] + added["spec"]["volumes"]
     assert added == component
+
+
+ROOT: Json = {"name": "agent", "securityContext": {"runAsUser": 0}}
+OWN: Json = {"name": "agent", "securityContext": {"runAsUser": 4711}}
+ANY: Json = {"name": "agent"}
+PODS: list[tuple[str, Json, int, list[str]]] = [
+    ("its image's user", {"containers": [ANY]}, 10001, ["add-a-home", "add-the-sidecar"]),
+    (
+        "the pod's user",
+        {"containers": [{"name": "proxy"}, ANY], "securityContext": {"runAsUser": 1000}},
+        1000,
+        ["add-a-home", "add-the-sidecar"],
+    ),
+    (
+        "a user of its own",
+        {"containers": [OWN], "securityContext": {"runAsUser": 1000}},
+        4711,
+        ["add-a-home", "add-the-sidecar"],
+    ),
+    (
+        "a home of its own",
+        {"containers": [OWN], "volumes": [{"name": "agent-home"}], "initContainers": [{"name": "clone"}]},
+        4711,
+        ["add-the-sidecar"],
+    ),
+    ("root", {"containers": [ROOT], "securityContext": {"runAsUser": 1000}}, 0, []),
+    ("a pod of root's", {"containers": [ANY], "securityContext": {"runAsUser": 0}}, 0, []),
+    ("no agent", {"containers": [{"name": "web"}]}, 10001, []),
+    ("a sidecar already", {"containers": [ANY], "initContainers": [{"name": "agent-sidecar"}]}, 10001, []),
+]
+
+
+@pytest.mark.parametrize(("spec", "user", "applied"), [pod[1:] for pod in PODS], ids=[pod[0] for pod in PODS])
+def test_the_policy_of_kyverno_finds_the_agents_user_and_whom_to_leave_alone(
+    spec: Json, user: int, applied: list[str]
+) -> None:
+    sidecar = rules()["add-the-sidecar"]["mutate"]["patchStrategicMerge"]["spec"]["initContainers"][0]
+    assert evaluated(sidecar["securityContext"]["runAsUser"], spec) == user
+    assert [name for name, rule in rules().items() if applies(rule, spec)] == applied
+
+
+def evaluated(value: Any, spec: Json) -> Any:
+    """A value that may be an expression, as it is for a Pod."""
+    match = re.fullmatch(r"\{\{(.*)\}\}", str(value), re.DOTALL)
+    return jmespath.search(match[1].strip(), {"request": {"object": {"spec": spec}}}) if match else value
+
+
+def applies(rule: Json, spec: Json) -> bool:
+    """What Kyverno decides by the preconditions, of which all have to hold."""
+    operators: dict[str, Callable[[Any, Any], bool]] = {
+        "AnyIn": lambda key, value: key in value,
+        "Equals": lambda key, value: key == value,
+        "NotEquals": lambda key, value: key != value,
+    }
+    conditions = rule["preconditions"]["all"]
+    return all(
+        operators[condition["operator"]](
+            evaluated(condition["key"], spec), evaluated(condition["value"], spec)
+        )
+        for condition in conditions
+    )

@@ -7,7 +7,7 @@ metadata:
   name: {{ .name }}-sidecar
 data:
   config.yaml: |
-    {{- toYaml .settings.config | nindent 4 }}
+    {{- include "agent-sidecar.config" (dict "root" .root "config" .settings.config) | nindent 4 }}
 ---
 apiVersion: v1
 kind: Service
@@ -16,7 +16,7 @@ metadata:
 spec:
   selector: {app.kubernetes.io/name: {{ .name }}}
   ports:
-    - {name: {{ .port }}, port: {{ .settings.port }}, targetPort: {{ .port }}, protocol: TCP}
+    - {name: {{ .port }}, port: {{ .settings.port | int64 }}, targetPort: {{ .port }}, protocol: TCP}
 ---
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -30,7 +30,7 @@ spec:
     - from:
         - podSelector: {}
       ports:
-        - {port: {{ .settings.port }}, protocol: TCP}
+        - {port: {{ .settings.port | int64 }}, protocol: TCP}
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -63,7 +63,7 @@ spec:
           {{- end }}
           {{- include "agent-sidecar.agent" .root | nindent 10 }}
           ports:
-            - {name: {{ .port }}, containerPort: {{ .settings.port }}, protocol: TCP}
+            - {name: {{ .port }}, containerPort: {{ .settings.port | int64 }}, protocol: TCP}
           env:
             - {name: CLAUDE_CONFIG_DIR, value: /agent/.claude}
             {{- toYaml .env | nindent 12 }}

@@ -6,6 +6,17 @@
 {{- end -}}
 {{- end }}
 
+{{/* A configuration, which has to listen where the probe asks, the scraper comes and the policy lets it in; takes
+     {root, config}. */}}
+{{- define "agent-sidecar.config" -}}
+{{- $port := toString (int64 .root.Values.sidecar.port) }}
+{{- $listen := toString .config.scrape_listen }}
+{{- if ne $port (regexFind "[0-9]+$" $listen) }}
+{{- fail (printf "scrape_listen is %s, but the port of the probe and of scrapes is sidecar.port, %s: give both the same" $listen $port) }}
+{{- end }}
+{{- toYaml .config }}
+{{- end }}
+
 {{- define "agent-sidecar.labels" -}}
 app.kubernetes.io/name: agent-sidecar
 {{- end }}
@@ -20,15 +31,15 @@ seccompProfile: {type: RuntimeDefault}
 
 {{- define "agent-sidecar.pod" -}}
 automountServiceAccountToken: false
-terminationGracePeriodSeconds: {{ .Values.agent.terminationGracePeriodSeconds }}
+terminationGracePeriodSeconds: {{ .Values.agent.terminationGracePeriodSeconds | int64 }}
 {{- if .Values.shareProcessNamespace }}
 shareProcessNamespace: true
 {{- end }}
 {{- end }}
 
 {{- define "agent-sidecar.user" -}}
-runAsUser: {{ .Values.agent.user }}
-runAsGroup: {{ .Values.agent.group }}
+runAsUser: {{ .Values.agent.user | int64 }}
+runAsGroup: {{ .Values.agent.group | int64 }}
 runAsNonRoot: true
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
@@ -41,7 +52,7 @@ imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 restartPolicy: Always
 args: [run, --config, /etc/agent-sidecar/config.yaml]
 ports:
-  - {name: agent-metrics, containerPort: {{ .root.Values.sidecar.port }}, protocol: TCP}
+  - {name: agent-metrics, containerPort: {{ .root.Values.sidecar.port | int64 }}, protocol: TCP}
 env:
   - {name: K8S_CONTAINER_NAME, value: agent-sidecar}
   - name: K8S_NAMESPACE_NAME
@@ -77,7 +88,7 @@ volumeMounts:
 name: agent-host
 image: {{ include "agent-sidecar.image" . }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
-command: [cp, -R, /opt/agent-host/., /copy]
+command: [cp, -Rf, /opt/agent-host/., /copy]
 resources:
   {{- toYaml .Values.host.resources | nindent 2 }}
 securityContext:
