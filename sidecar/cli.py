@@ -160,6 +160,7 @@ def _check(args: argparse.Namespace) -> int:
     if args.url is not None:
         return _conform(args)
     from sidecar.clock import LiveClock  # noqa: PLC0415
+    from sidecar.server.guard import TokenUnreadableError, read_token  # noqa: PLC0415
     from sidecar.service import chosen, unwritable  # noqa: PLC0415
 
     config, path = _config(args)
@@ -178,6 +179,13 @@ def _check(args: argparse.Namespace) -> int:
     why = unwritable(Path(config.settings.state_dir))
     if why is not None:
         sys.stdout.write(f"state_dir: {config.settings.state_dir}: {why}; nothing would be ended\n")
+    if config.settings.token_file is not None:
+        try:
+            read_token(Path(config.settings.token_file))
+        except TokenUnreadableError as error:
+            sys.stdout.write(
+                f"token_file: {config.settings.token_file}: {error}; nobody could end anything\n"
+            )
     sys.stdout.write(findings(asyncio.run(probed())))
     return 0
 

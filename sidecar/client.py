@@ -69,11 +69,13 @@ class Client:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
             told = json.loads(answer.read(LARGEST) or b"{}")
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except OSError as error:
             raise Unanswered(
-                f"no sidecar answers at {self._host}:{self._port} ({error}); "
+                f"no sidecar answers at {self._host}:{self._port} ({error.strerror or error}); "
                 "start one with: agent-sidecar run"
             ) from error
+        except (http.client.HTTPException, ValueError):
+            told = None
         finally:
             connection.close()
         if not isinstance(told, dict):

@@ -168,6 +168,27 @@ def test_check_says_what_can_be_read(tmp_path: Path) -> None:
     assert "no  control: none is configured: it can only be watched" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("text", "why"), [(None, "cannot be read: No such file or directory"), ("\n", "is empty or too long")]
+)
+def test_check_says_what_people_could_not_end_anything_without(
+    tmp_path: Path, text: str | None, why: str
+) -> None:
+    token, file = tmp_path / "token", tmp_path / "c.yaml"
+    if text is not None:
+        token.write_text(text)
+    agent = {"kind": "claude-code", "config_dir": str(tmp_path)}
+    file.write_text(json.dumps({"token_file": str(token), "state_dir": str(tmp_path), "agents": [agent]}))
+
+    def checked() -> str:
+        command = [sys.executable, "-m", "sidecar", "check", "--config", str(file)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert f"token_file: {token}: the token file {why}; nobody could end anything\n" in checked()
+    token.write_text("secret\n")
+    assert "token_file" not in checked()
+
+
 def test_check_tells_every_error_with_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("mode: kill\nbounds: {waiting: 0}\n")
