@@ -118,7 +118,8 @@ def replayed(sessions: Sequence[Shown], summary: Shown) -> str:
         out += f"{len(back)} of which went on by themselves (false kills):\n"
         for ended in told["would_end"]:
             fate = "went on: a false kill" if (ended["session"], ended["turn"]) in back else "never went on"
-            out += f"  {ended['session']} turn {ended['turn']}: {fate}\n"
+            turn = "no turn" if ended["turn"] is None else f"turn {ended['turn']}"
+            out += f"  {ended['session']} {turn}: {fate}\n"
     if not summary["bounds"]:
         out += "\nno bound would have ended a turn\n"
     return out

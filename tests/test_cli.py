@@ -113,6 +113,14 @@ def test_it_is_printed_for_people_too(capsys: pytest.CaptureFixture[str]) -> Non
     assert "no bound would have ended a turn" in capsys.readouterr().out
 
 
+def test_what_would_have_ended_without_a_turn_is_told_as_that(capsys: pytest.CaptureFixture[str]) -> None:
+    box = RECORDINGS.parents[1] / "kbc-box"
+    assert cli.main(["replay", "--agent", "kbc-box", "--until", "+1h", str(box)]) == 0
+    out = capsys.readouterr().out
+    assert " no turn: never went on\n" in out
+    assert "None" not in out
+
+
 def test_a_replay_of_what_holds_no_session_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
