@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.dates import AutoDateLocator, DateFormatter
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from tests.dashboards.shown import named_series, value
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tests.dashboards.shown import Json, Results
-
-SECONDS_TELL = 10 / (24 * 60)
-"""Up to ten minutes, in days, ticks by the minute would repeat themselves."""
 
 
 def _points(series: Json) -> tuple[list[datetime], list[float]]:
@@ -40,6 +37,7 @@ def lines(axes: Axes, panel: Json, results: Results) -> None:
             )
     if custom["scaleDistribution"]["type"] == "log":
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_minor_formatter(NullFormatter())
     elif not any(v < 0 for _, _, s in shown for v in _points(s)[1]):
         axes.set_ylim(bottom=0)
@@ -88,9 +86,9 @@ def heat(axes: Axes, _: Json, results: Results) -> None:
 
 
 def _look(axes: Axes) -> None:
-    first, last = axes.get_xlim()  # in days
-    axes.xaxis.set_major_locator(AutoDateLocator(maxticks=7))
-    axes.xaxis.set_major_formatter(DateFormatter("%H:%M:%S" if last - first < SECONDS_TELL else "%H:%M"))
+    # Few enough that a picture of three minutes has a tick a minute: finer ones would repeat their label.
+    axes.xaxis.set_major_locator(AutoDateLocator(minticks=2, maxticks=6))
+    axes.xaxis.set_major_formatter(DateFormatter("%H:%M"))
     axes.tick_params(labelsize=6.5, length=2, colors="#52545c")
     axes.grid(color="#e8e9ea", lw=0.6)
     axes.set_axisbelow(True)
