@@ -8,10 +8,11 @@ from msgspec import Struct
 
 from sidecar.telemetry import ids
 from sidecar.telemetry import names as n
-from sidecar.telemetry.labels import fit, plain
+from sidecar.telemetry.labels import fit, plain, waits_for
 from sidecar.telemetry.records import Link, Span, Value
 
 if TYPE_CHECKING:
+    from sidecar.changes import PhaseLeft
     from sidecar.session import Session, Turn
     from sidecar.telemetry.watched import Watched
 
@@ -19,6 +20,15 @@ Attributes = dict[str, Value]
 
 FAILED: Final = frozenset(("stalled", "failed", "died"))
 """Outcomes that are errors; being interrupted by somebody, or left behind, is none."""
+
+
+PARTS: Final = {
+    "model": n.CHAT,
+    "waiting": n.WAITING,
+    "retrying": n.RETRYING,
+    "compacting": n.COMPACTING,
+}
+"""The phases that are parts of a turn. Tools have spans of their own, and may overlap."""
 
 
 class Part(Struct, frozen=True):
@@ -47,6 +57,18 @@ def child(watched: Watched, session: Session, turn: Turn, part: tuple[str, ...],
         kind="client" if made.client else "internal",
         error=made.error,
     )
+
+
+def stretch(x: PhaseLeft, spent: dict[str, int]) -> Part:
+    """Make the part that a phase was; `spent` are the tokens that a stretch of the model took."""
+    name, extra = PARTS[x.phase], Attributes()
+    if x.phase == "model":
+        model = plain(x.model)
+        name = f"{n.CHAT} {model}" if model else n.CHAT
+        extra = {n.OPERATION: n.CHAT, **({n.MODEL: model} if model else {}), **usage(spent)}
+    elif x.phase == "waiting":
+        extra = {n.WAITING_FOR: waits_for(x.waiting_for)}
+    return Part(name, x.since, x.at, extra, client=x.phase == "model")
 
 
 class End(Struct, frozen=True):

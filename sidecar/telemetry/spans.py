@@ -7,14 +7,14 @@ which no part that was sent before a restart shares.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from sidecar import changes as c
 from sidecar.telemetry import names as n
-from sidecar.telemetry.labels import OTHER, plain, waits_for
-from sidecar.telemetry.parts import FAILED, Attributes, End, Part, child, link_to_parent, root, usage
+from sidecar.telemetry.labels import OTHER, plain
+from sidecar.telemetry.parts import FAILED, PARTS, Attributes, End, Part, child, link_to_parent, root, stretch
 from sidecar.telemetry.records import Link, Span
 
 if TYPE_CHECKING:
@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from sidecar.telemetry.watched import Watched
 
 Key = tuple[str, str]
-
-PARTS: Final = {
-    "model": n.CHAT,
-    "waiting": n.WAITING,
-    "retrying": n.RETRYING,
-    "compacting": n.COMPACTING,
-}
-"""The phases that are parts of a turn. Tools have spans of their own, and may overlap."""
 
 
 class Stall(Struct):
@@ -52,6 +44,8 @@ class Open(Struct):
     """Tokens since the last `chat` span."""
     stall: Stall | None = None
     link: Link | None = None
+    held: c.PhaseLeft | None = None
+    """A stretch of the model that the agent ended by its word: the record with its tokens may come later."""
 
 
 class Spans:
@@ -101,21 +95,27 @@ class Spans:
     # What ended.
 
     def _phase_left(self, session: Session, x: c.PhaseLeft) -> None:
-        name = PARTS.get(x.phase)
-        if x.turn is None or name is None or x.at <= x.since:
+        self._let_go(session)
+        if x.turn is None or x.phase not in PARTS or x.at <= x.since:
             return
-        opened = self._at(session, x.turn)
-        extra: Attributes = {}
-        kind = "internal"
+        if x.phase == "model" and x.into == "idle_in_turn":
+            self._at(session, x.turn).held = x
+        else:
+            self._stretch(session, x)
+
+    def _let_go(self, session: Session) -> None:
+        opened = self._open.get((session.agent, session.id))
+        if opened is not None and opened.held is not None:
+            held, opened.held = opened.held, None
+            self._stretch(session, held)
+
+    def _stretch(self, session: Session, x: c.PhaseLeft) -> None:
+        if x.turn is None:
+            return
+        opened, spent = self._at(session, x.turn), {}
         if x.phase == "model":
-            model = plain(x.model)
-            name, kind = (f"{n.CHAT} {model}" if model else n.CHAT), "client"
-            extra = {n.OPERATION: n.CHAT, **({n.MODEL: model} if model else {}), **usage(opened.spent)}
-            opened.spent = {}
-        elif x.phase == "waiting":
-            extra = {n.WAITING_FOR: waits_for(x.waiting_for)}
-        part = (x.phase, self._stamp(x.since))
-        self._child(session, x.turn, part, Part(name, x.since, x.at, extra, client=kind == "client"))
+            spent, opened.spent = opened.spent, {}
+        self._child(session, x.turn, (x.phase, self._stamp(x.since)), stretch(x, spent))
 
     def _tool_closed(self, session: Session, x: c.ToolClosed) -> None:
         if x.turn is None:
@@ -138,6 +138,7 @@ class Spans:
         self._open.pop((session.agent, session.id), None)
 
     def _root(self, session: Session, turn: Turn, at: float, outcome: str | None) -> None:
+        self._let_go(session)
         opened = self._at(session, turn)
         stall = opened.stall
         self._stall_over(session, turn, at, outcome or "session_closed")

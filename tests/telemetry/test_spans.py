@@ -81,6 +81,23 @@ def test_attributes_follow_the_conventions() -> None:
     assert waiting.attributes["agent_sidecar.waiting_for"] == "permission"
 
 
+def test_tokens_recorded_just_after_the_agent_said_idle_are_those_of_the_stretch_before() -> None:
+    world = watched()
+    world.see(sees(1000), prompt(1000), g.Progress(1010), g.Status(1012, "idle", 1012.0))
+    assert not named(world, "chat")
+    world.see(g.Used(1011.9, "claude-x-1", input=7, output=3), g.TurnEnded(1012, "completed"))
+    (chat,) = named(world, "chat")
+    assert (chat.start - WALL, chat.end - WALL) == (1000, 1012)
+    assert chat.attributes[n.INPUT_TOKENS] == 7
+    assert chat.attributes[n.OUTPUT_TOKENS] == 3
+
+
+def test_a_stretch_that_the_agent_ended_by_its_word_is_sent_with_a_turn_that_dies() -> None:
+    world = watched()
+    world.see(sees(1000), prompt(1000), g.Status(1012, "idle", 1012.0), g.Unregistered(1020))
+    assert [span.end - WALL for span in named(world, "chat")] == [1012]
+
+
 def test_the_same_signals_give_the_same_spans_after_a_restart() -> None:
     runs = [watched(), watched()]
     for world in runs:
