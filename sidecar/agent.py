@@ -64,6 +64,9 @@ class Can(Struct, frozen=True):
 
     interrupt: bool
     reap: bool
+    patience: float = 0.0
+    """Seconds a call may take before it counts as failed, where the agent is known to need longer than
+    `actions.deadline` gives: a compile box answers a close when all is torn down, 10 s at worst."""
 
 
 class Order(Struct, frozen=True):

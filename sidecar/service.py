@@ -125,7 +125,13 @@ class Service:
             loop_lag=self.watch.lag,
             reload_ok=self._reload_ok,
             controls=controls,
+            caps=self._caps(),
         )
+
+    def _caps(self) -> dict[str, int]:
+        """How many sessions there may be, of the agents that tell it."""
+        told = ((a.name, getattr(a, "sessions_limit", None)) for a in self.watch.agents.values())
+        return {name: limit for name, limit in told if limit is not None}
 
     def _watch_mode(self) -> str:
         """What changes of files are noticed by, over all agents that leave files."""

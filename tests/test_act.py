@@ -200,6 +200,19 @@ async def test_who_cannot_look_again_does_not_act(fault: str) -> None:
     assert (world.calls, world.outcomes) == ([], [("interrupt", "failed")])
 
 
+async def test_a_call_may_take_as_long_as_the_agent_is_known_to_need() -> None:
+    async def slowly(_: Order) -> None:
+        await asyncio.sleep(12)
+
+    for patience, outcome in ((0.0, "failed"), (15.0, "ineffective")):
+        world = World()
+        world.agent.able = Can(interrupt=True, reap=True, patience=patience)
+        world.agent.does = slowly
+        await world.stall()
+        await world.settle()
+        assert world.outcomes == [("interrupt", outcome)]
+
+
 # Once.
 
 

@@ -22,6 +22,7 @@ from sidecar.service import Service, chosen, headers_in, lines, telling, unwrita
 from sidecar.telemetry.targets import OtlpError
 from tests.agents.claude_code import homes
 from tests.agents.claude_code.homes import Home
+from tests.agents.http.fakes import Site, serving
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -182,6 +183,19 @@ async def test_a_control_that_can_be_asked_is_up(tmp_path: Path) -> None:
         assert 'agent_sidecar_control_up{agent="claude-code",source="host"} 1.0' in metrics
 
     await stage.run(look)
+
+
+async def test_the_cap_that_a_server_tells_is_shown(tmp_path: Path) -> None:
+    site = Site()
+    site.answers["GET /runs"] = {"runs": [{"id": "a"}, {"id": "b"}], "most": 3}
+    listing = {"path": "/runs", "items": "runs[]", "id": "id", "limit": "most"}
+    async with serving(site) as url:
+        stage = Stage(tmp_path, agents=[{"kind": "http", "name": "box", "url": url, "listing": listing}])
+
+        async def look() -> None:
+            assert 'ai_agent_sessions_limit{agent="box"} 3.0' in (await stage.get("/metrics"))[1]
+
+        await stage.run(look)
 
 
 async def test_a_signal_control_is_always_at_hand(tmp_path: Path) -> None:

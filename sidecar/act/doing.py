@@ -175,8 +175,8 @@ class Doing:
         return ""
 
     async def _call(self, job: Job) -> Answer:
-        deed, seconds = job.deed, self.settings.deadline
-        agent = self._agents[deed.agent]
+        deed, agent = job.deed, self._agents[job.deed.agent]
+        seconds = max(self.settings.deadline, agent.can(deed.session).patience)
         order = Order(deed.action, deed.session, job.ends, job.reason, job.progress_at, job.force)
         try:
             async with asyncio.timeout(seconds):

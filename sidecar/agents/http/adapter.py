@@ -61,8 +61,10 @@ class Http:
         entry = self._track.known.get(session)
         if entry is None:
             return Can(interrupt=False, reap=False)
-        reap = _holds(self._settings.reap, entry)
-        return Can(reap if entry.done else _holds(self._settings.interrupt, entry), reap)
+        settings = self._settings
+        reap = _holds(settings.reap, entry)
+        patience = max((c.deadline for c in (settings.interrupt, settings.reap) if c), default=0.0)
+        return Can(reap if entry.done else _holds(settings.interrupt, entry), reap, patience)
 
     async def interrupt(self, order: Order) -> Answer:
         """End the turn; of a dead session, whose entry waits for that, close the entry."""

@@ -5,7 +5,7 @@ Only the server ends anything: whoever stands between it and its agents breaks i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sidecar.agent import Sees
 
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
 WRITTEN = ("transcript", "registry")
 """The sources that are read of the agents behind the server. Their processes are its own affair."""
-
-
-class Listing(Protocol):
-    """The server's adapter: an agent that may know how many sessions there can be."""
-
-    @property
-    def sessions_limit(self) -> int | None:
-        """How many sessions there may be, where the listing tells."""
 
 
 class Named:
@@ -71,6 +63,11 @@ class Joined:
     def sessions_limit(self) -> int | None:
         """How many sessions there may be, where the listing tells."""
         return getattr(self._listing, "sessions_limit", None)
+
+    @property
+    def watch_mode(self) -> str | None:
+        """How changes of the transcripts are noticed."""
+        return getattr(self._transcripts, "watch_mode", None)
 
     @property
     def sees(self) -> Sees:

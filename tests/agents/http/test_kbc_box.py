@@ -96,7 +96,7 @@ async def test_asking_never_changes_anything(tmp_path: Path) -> None:
         assert set(box.asked) == {"GET /test-sessions"}
         assert len(box.asked) == pytest.approx(40 * MIN / 5, rel=0.01)
         assert room.verdicts("t") == [("idle", "reap", "observed")]
-        assert room.agent.can("t") == Can(interrupt=False, reap=True)
+        assert room.agent.can("t") == Can(interrupt=False, reap=True, patience=15.0)
 
 
 async def test_where_it_moves_again_it_can_be_judged_again(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ async def test_what_is_left_over_is_closed_after_five_minutes(tmp_path: Path) ->
         box.sessions["dead"]["done"] = True
         await asyncio.sleep(4.8 * MIN)
         assert room.session("dead").phase == "waiting"
-        assert room.agent.can("dead") == Can(interrupt=True, reap=True)
+        assert room.agent.can("dead") == Can(interrupt=True, reap=True, patience=15.0)
         assert box.closes == []
         await asyncio.sleep(0.6 * MIN)
         assert [tid for tid, _ in box.closes] == ["dead"]

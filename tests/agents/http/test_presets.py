@@ -165,7 +165,7 @@ async def test_an_id_that_is_a_step_up_is_sent_nowhere() -> None:
     async with serving(site) as url:
         desk = Desk(url, "kbc-box")
         assert await desk.read() == {"..": ("waiting", "its close")}
-        assert desk.agent.can("..") == Can(interrupt=True, reap=True)
+        assert desk.agent.can("..") == Can(interrupt=True, reap=True, patience=15.0)
         assert await desk.ended("interrupt", "..") == "failed"
         assert order_of(site) == []
 
@@ -222,7 +222,7 @@ async def test_openhands(tmp_path: Path) -> None:
             "c3": ("idle", None),
             "c5": ("model", None),
         }
-        assert desk.agent.can("c1") == Can(interrupt=True, reap=False)
+        assert desk.agent.can("c1") == Can(interrupt=True, reap=False, patience=15.0)
         assert await desk.ended("interrupt", "c1") == "accepted"
         assert await desk.ended("reap", "c1") == "unsupported"
         assert {h.get("X-Session-API-Key") for h in site.headers} == {"k1"}
@@ -244,7 +244,7 @@ async def test_hermes_runs(tmp_path: Path) -> None:
         assert await desk.read() == {"run_1": ("model", None), "run_2": ("waiting", None)}
         assert await desk.ended("interrupt", "run_1") == "accepted"
         assert await desk.ended("interrupt", "run_2") == "accepted"
-        assert desk.agent.can("run_1") == Can(interrupt=True, reap=False)
+        assert desk.agent.can("run_1") == Can(interrupt=True, reap=False, patience=15.0)
         site.answers["GET /v1/runs/run_1"] = {"status": "cancelled"}
         runs.write_text("run_1\nrun_2\nrun_3\n")
         assert set(await desk.read()) == {"run_2"}
@@ -278,7 +278,7 @@ async def test_agentapi_is_sent_an_escape_only_where_it_is_a_terminal(
     async with serving(site) as url:
         desk = Desk(url, "agentapi")
         assert await desk.read() == {"agent": ("model", None)}
-        assert desk.agent.can("agent") == Can(interrupt=result == "accepted", reap=False)
+        assert desk.agent.can("agent") == Can(interrupt=result == "accepted", reap=False, patience=15.0)
         assert await desk.ended("interrupt", "agent") == result
         sent = [("POST /message", b'{"type": "raw", "content": "\\u001b"}')]
         assert order_of(site) == (sent if result == "accepted" else [])
