@@ -24,6 +24,7 @@ from yarl import URL
 
 from sidecar.clock import parse
 from sidecar.config_units import FilePath, Seconds, Url
+from sidecar.sources.records import mending
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,7 +34,9 @@ GONE: Final = (errno.ENOENT, errno.ECONNREFUSED)
 MAX_SOCKETS: Final = 256
 MAX_TOKEN: Final = 4096
 LONGEST_ID: Final = 256
-"""Characters of a session's id; what is longer is none, and is not carried through all that we show."""
+"""Characters of the id of a session, turn or call; what is longer is none: all that we show carries it."""
+MENDED: Final = "\ufffd"
+"""Where half a character was: an id that has one may be that of several."""
 OK: Final = 200
 HEADERS: Final = {"Accept-Encoding": "identity"}
 
@@ -119,6 +122,10 @@ class Vacant(Unreachable):
 
 class _Listed(Struct):
     sessions: list[msgspec.Raw]
+
+
+_LISTED: Final = msgspec.json.Decoder(_Listed).decode
+_HOSTED: Final = msgspec.json.Decoder(Hosted).decode
 
 
 def wall(stamp: str | float | None) -> float | None:
@@ -219,7 +226,7 @@ async def listed(settings: Settings, endpoint: str) -> Answered:
             raise Unreachable(f"HTTP {answer.status}")
         body = await body_of(answer)
     try:
-        entries = msgspec.json.decode(body, type=_Listed).sessions
+        entries = mending(_LISTED, body).sessions
     except (ValueError, RecursionError) as error:
         raise Unreachable("its answer is no listing") from error
     sessions = [hosted for entry in entries if (hosted := decoded(entry)) is not None]
@@ -229,10 +236,11 @@ async def listed(settings: Settings, endpoint: str) -> Answered:
 def decoded(entry: bytes | msgspec.Raw) -> Hosted | None:
     """A session object; None where it is none."""
     try:
-        hosted = msgspec.json.decode(entry, type=Hosted)
+        hosted = mending(_HOSTED, bytes(entry))
     except (ValueError, RecursionError):
         return None
-    return hosted if 0 < len(hosted.id) <= LONGEST_ID else None
+    named = 0 < len(hosted.id) <= LONGEST_ID and MENDED not in hosted.id
+    return hosted if named and len(hosted.turn or "") <= LONGEST_ID else None
 
 
 async def ordered(settings: Settings, endpoint: str, url: URL, order: dict[str, object]) -> int:

@@ -7,7 +7,7 @@ pairs where a string was sliced, bytes that are no UTF-8, and nesting too deep t
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -76,6 +76,21 @@ class Records(Generic[T]):
             except DAMAGE:
                 malformed += 1
         return Decoded(records, malformed, len(records))
+
+
+def mending(decode: Callable[[bytes], T], data: bytes) -> T:
+    r"""Decode an answer or event, half characters in it replaced by U+FFFD. Raises one of DAMAGE.
+
+    Servers slice strings too: half an emoji at the end of one title, told as ``\ud83d``, must not make a
+    whole listing unreadable. Nothing else is mended, for a listing that was guessed at could end somebody.
+    """
+    try:
+        return decode(data)
+    except DAMAGE:
+        text = _whole_pairs(data)
+        if text == data:
+            raise
+        return decode(text)
 
 
 def _whole_pairs(text: bytes) -> bytes:

@@ -129,6 +129,7 @@ IDS: dict[str, tuple[list[Any], set[str]]] = {
     "nothing, true, a list": ([None, True, ["x"], "", "s/1"], {"s/1"}),
     "very long": (["x" * 300, "x" * 100_000, "s/1"], {"s/1"}),
     "control characters": (["a\nb", "s/1"], {"a\nb", "s/1"}),
+    "half a character": (["a\ud83d", "a\ude00", "s/1"], {"s/1"}),
 }
 
 
@@ -154,6 +155,30 @@ async def test_odd_ids_are_read_or_left_out_and_end_nobody(label: str, how: str,
     assert {s.id for s in place.fleet.live()} <= expected
     assert place.id in {s.id for s in place.fleet.live()}
     assert all(s.verdicts == [] for s in place.fleet.live())
+
+
+def titled(place: Room, title: str) -> None:
+    """From now on its session is listed with this title."""
+    if isinstance(place, Boxed):
+        place.server.sessions = [each | {"title": title} for each in place.server.sessions]
+    elif isinstance(place, OpenCodeRoom):
+        place.server.session(place.id, title=title)
+    elif isinstance(place, Listed):
+        for answer in (each for each in place.site.answers.values() if isinstance(each, dict)):
+            for entry in [*answer.get("sessions", ()), *answer.get("items", ())]:
+                entry["title"] = title
+
+
+@pytest.mark.parametrize("label", LABELS)
+async def test_a_title_cut_in_the_middle_of_a_character_blinds_nobody(
+    label: str,  # noqa: ARG001 - of the fixture
+    place: Room,
+) -> None:
+    titled(place, "a title cut short \ud83d")
+    for source in place.agent.sources:
+        await source.read()
+    await place.agent.look(place.id)
+    assert (await place.read()) is not None
 
 
 @pytest.mark.parametrize("label", LABELS)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sidecar.sources.records import Decoded, Records
+from sidecar.sources.records import DAMAGE, Decoded, Records, mending
 
 
 class Record(msgspec.Struct):
@@ -212,3 +212,19 @@ def test_records_without_a_newline_between_them(values: list[object], *, ascii_o
 def test_no_line_raises(line: bytes) -> None:
     decoded = RECORDS.decode(line)
     assert all(found.type.encode() is not None for found in decoded.records)
+
+
+def test_half_a_character_makes_no_answer_unreadable() -> None:
+    shape = msgspec.json.Decoder(list[Record]).decode
+    assert mending(shape, b'[{"type":"a","title":"cut \\ud83d"},{"type":"b\\ude00"}]') == [
+        Record("a"),
+        Record("b\ufffd"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer", [b"<html>", b'[{"type":"\xff"}]', b'[{"type":"a"}]\0', b'[{"type":"\\ud83d"']
+)
+def test_nothing_else_of_an_answer_is_guessed_at(answer: bytes) -> None:
+    with pytest.raises(DAMAGE):
+        mending(msgspec.json.Decoder(list[Record]).decode, answer)

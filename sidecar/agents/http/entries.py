@@ -25,6 +25,9 @@ MILLISECONDS: Final = 100_000_000_000
 FARTHEST: Final = 32_503_680_000
 """The year 3000: what is later is no stamp."""
 
+MENDED: Final = "\ufffd"
+"""Where half a character was: an id that has one may be that of several."""
+
 NOTHING: Final = ("", "0", "false")
 
 
@@ -128,7 +131,9 @@ def _id(value: object) -> str | None:
     if isinstance(value, bool):
         return None
     text = str(value) if isinstance(value, int) else value
-    return text if isinstance(text, str) and 0 < len(text) <= LONGEST else None
+    if not isinstance(text, str) or MENDED in text:
+        return None
+    return text if 0 < len(text) <= LONGEST else None
 
 
 def _true(value: object) -> bool:

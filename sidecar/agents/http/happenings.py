@@ -11,6 +11,7 @@ from sidecar import signals as g
 from sidecar.agents.http.entries import stamp_of
 from sidecar.agents.http.paths import find, word
 from sidecar.clock import iso
+from sidecar.sources.records import mending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,7 +87,7 @@ class Happenings:
 def decoded(data: bytes) -> Any:  # noqa: ANN401 - JSON
     """An event; None where it is no JSON."""
     try:
-        return msgspec.json.decode(data)
+        return mending(msgspec.json.decode, data)
     except (ValueError, RecursionError):
         return None
 

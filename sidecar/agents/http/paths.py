@@ -45,15 +45,26 @@ def find_all(data: Any, path: str) -> list[Any]:  # noqa: ANN401 - as above
 
 
 def items(data: Any, path: str) -> list[Any] | None:  # noqa: ANN401 - as above
-    """The elements of the list that the path ends in; None where there is no such list.
+    """The elements of the lists that the path ends in; None where one of them is no list.
 
-    An answer without the list is an error in disguise: read as an empty list it would end sessions.
+    An answer without the list is an error in disguise: read as an empty list it would end sessions. So is a
+    group without its list, where the list is one of groups.
     """
     if not path.endswith("[]"):
         one = find(data, path)
         return [one] if isinstance(one, dict) else None
-    holder = find(data, path.removesuffix("[]").removesuffix(".") or WHOLE)
-    return holder if isinstance(holder, list) else None
+    *before, _ = steps(path)
+    holders = [data]
+    for step in before:
+        if step == "[]":
+            if not all(isinstance(each, list) for each in holders):
+                return None
+            holders = [item for each in holders for item in each]
+        elif all(isinstance(each, dict) and step in each for each in holders):
+            holders = [each[step] for each in holders]
+        else:
+            return None
+    return [item for each in holders for item in each] if all(isinstance(e, list) for e in holders) else None
 
 
 def word(value: object) -> str | None:

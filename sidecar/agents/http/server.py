@@ -19,6 +19,7 @@ from yarl import URL
 
 from sidecar.agent import SourceDown
 from sidecar.agents.http.cutter import Cutter, Sent
+from sidecar.sources.records import mending
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -64,7 +65,7 @@ class Server:
                 if len(body) > MAX_ANSWER:
                     raise SourceDown("its answer is too large")
         try:
-            return msgspec.json.decode(bytes(body))
+            return mending(msgspec.json.decode, bytes(body))
         except (ValueError, RecursionError) as error:
             raise SourceDown("its answer is no JSON") from error
 

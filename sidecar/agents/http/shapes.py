@@ -68,7 +68,8 @@ class Listing(Fields, frozen=True, kw_only=True):
     """What is asked for, with GET; `{directory}` in it is percent-encoded. Required."""
 
     items: str = "[]"
-    """The list of entries in the answer, or the one entry. `[]`: the answer is the list."""
+    """The list of entries in the answer, or the one entry; `groups[].sessions[]` takes those of every
+    group. `[]`: the answer is the list."""
 
     single: str | None = None
     """The name of the only session, where entries have no id."""

@@ -35,7 +35,8 @@ class Events(Struct, frozen=True, kw_only=True):
     """Where an event says what it is: the first path that leads somewhere."""
 
     turn: str | None = None
-    """Where an event names its turn. Off: a turn is named by the time of its first work."""
+    """Where an event names its turn. Off: a turn is named by the time of its first work that was heard, so
+    that what works on after a restart of the sidecar is a new one to it."""
 
     turn_started: tuple[str, ...] = ()
     """The types that open a turn, such as the prompt told again. None: its first work does."""

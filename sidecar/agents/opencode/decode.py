@@ -15,6 +15,7 @@ from sidecar.agents.opencode import records as r
 from sidecar.agents.opencode import track as k
 from sidecar.agents.opencode.messages import Messages
 from sidecar.agents.opencode.tracks import what
+from sidecar.sources.records import mending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +59,7 @@ class Decoder:
     def feed(self, data: bytes, at: float) -> list[g.Observation]:
         """The signals of one event; `at` is its arrival."""
         try:
-            told = r.event(data)
+            told = mending(r.event, data)
             event = told if told.payload is None else told.payload
             out = self._event(event, at) if self._tracks.wanted(told.directory) else []
         except r.ERRORS:

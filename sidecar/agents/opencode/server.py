@@ -20,6 +20,7 @@ from yarl import URL
 from sidecar.agent import SourceDown
 from sidecar.agents.opencode import records as r
 from sidecar.config_units import FilePath, Seconds, Url
+from sidecar.sources.records import mending
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -108,7 +109,7 @@ class Server:
             check(answer.status)
             body = await _body_of(answer)
         try:
-            return decode(body)
+            return mending(decode, body)
         except r.ERRORS as error:
             raise SourceDown("its answer is not what this endpoint gives") from error
 

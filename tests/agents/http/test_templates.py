@@ -58,6 +58,16 @@ def test_a_list_that_is_not_there_is_not_an_empty_one() -> None:
     assert items([], ".") is None
 
 
+def test_entries_in_groups_are_all_of_them_and_a_group_without_its_list_is_none() -> None:
+    groups = {"pages": [{"jobs": [1, 2]}, {"jobs": []}, {"jobs": [3]}]}
+    assert items(groups, "pages[].jobs[]") == [1, 2, 3]
+    assert items({"pages": []}, "pages[].jobs[]") == []
+    assert items([[1], [2]], "[][]") == [1, 2]
+    for odd in ({"error": "x"}, {"jobs": None}, 7):
+        assert items({"pages": [{"jobs": [1]}, odd]}, "pages[].jobs[]") is None
+    assert items({"pages": {"jobs": [1]}}, "pages[].jobs[]") is None
+
+
 def test_words_are_what_settings_can_say() -> None:
     values: list[Any] = [True, False, 3, 1.5, "x", None, [], "y" * 257]
     assert [word(v) for v in values] == ["true", "false", "3", "1.5", "x", None, None, None]

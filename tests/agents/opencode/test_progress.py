@@ -339,3 +339,9 @@ def test_no_order_and_no_damage_stops_the_decoder(order: list[int], draw: st.Dat
     decoder = Decoder(tracks)
     for n in order:
         decoder.feed(json.dumps(damaged(LINES[n], draw)).encode(), 1.0)
+
+
+def test_a_piece_that_ends_in_half_a_character_is_progress_too() -> None:
+    s = Stream().working()
+    s.part("text", text="")
+    assert does(s.delta("cut \ud83d"))
