@@ -20,7 +20,7 @@ from sidecar.agents.registry import KINDS, recordings
 from sidecar.client import Client, Unanswered
 from sidecar.config import Config, ConfigError, load
 from sidecar.config.version import package_version
-from sidecar.printed import explained, findings, replayed, seeing, table
+from sidecar.printed import explained, findings, printable, replayed, seeing, table
 from sidecar.until import until
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def _act(args: argparse.Namespace) -> int:
     session = client.full(args.session)
     done = client.act(args.action, session, args.agent, body)
     detail = f" ({done['detail']})" if done.get("detail") else ""
-    sys.stdout.write(f"{args.action} {session}: {done['outcome']}{detail}\n")
+    sys.stdout.write(printable(f"{args.action} {session}: {done['outcome']}{detail}") + "\n")
     return 0 if done["outcome"] == "effective" else 1
 
 

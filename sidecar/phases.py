@@ -46,7 +46,8 @@ def _no_turn(session: Session) -> Phase:
     silent_start = session.status is None and not session.had_turn
     known = session.registered_at is not None or session.process is not None
     if silent_start and known and session.progress_at is None:
-        return "starting"
+        # It said what it was at, and who heard that is lost: we are blind, it is not starting.
+        return "unknown" if session.heard else "starting"
     return "idle"
 
 

@@ -17,8 +17,14 @@ Shown = dict[str, Any]
 HEAD = ("AGENT", "SESSION", "PHASE", "SILENCE", "BOUND", "LEFT", "TURN", "LAST VERDICT")
 
 
+def printable(text: str) -> str:
+    """A line for a terminal: ids and names are an agent's, and it could write escape sequences."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def columns(rows: Sequence[Sequence[str]]) -> str:
     """Rows in columns as wide as their widest cell."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "".join(line.rstrip() + "\n" for line in lines)
@@ -76,7 +82,7 @@ def explained(s: Shown) -> str:
     for change in told.get("changes", []):
         rest = " ".join(f"{key}={value}" for key, value in change.items() if key not in ("at", "change"))
         lines.append(f"{change['at']} {change['change']} {rest}".rstrip())
-    return "\n".join(lines) + "\n"
+    return "".join(printable(line) + "\n" for line in lines)
 
 
 def seeing(sees: Sees) -> Finding:
@@ -93,7 +99,7 @@ def findings(found: Mapping[str, Sequence[Finding]]) -> str:
     for agent, each in found.items():
         lines.append(f"{agent}:")
         lines += [f"  {'ok  ' if f.ok else 'no  '}{f.what}: {f.detail}" for f in each]
-    return "\n".join(lines) + "\n"
+    return "".join(printable(line) + "\n" for line in lines)
 
 
 def _count(things: Sequence[object], noun: str) -> str:
@@ -119,7 +125,7 @@ def replayed(sessions: Sequence[Shown], summary: Shown) -> str:
         for ended in told["would_end"]:
             fate = "went on: a false kill" if (ended["session"], ended["turn"]) in back else "never went on"
             turn = "no turn" if ended["turn"] is None else f"turn {ended['turn']}"
-            out += f"  {ended['session']} {turn}: {fate}\n"
+            out += printable(f"  {ended['session']} {turn}: {fate}") + "\n"
     if not summary["bounds"]:
         out += "\nno bound would have ended a turn\n"
     return out

@@ -224,6 +224,8 @@ class Watch:
         return found
 
     def _lost(self, state: State, why: str) -> None:
+        if state.up:  # sessions tell of it too, but there may be none: a wrong address shows nothing else
+            log.warning("source %s/%s is lost: %s", state.agent, state.source, why)
         state.failures += 1
         state.up, state.why = False, why
         now = self.clock.now()
@@ -232,6 +234,7 @@ class Watch:
                 self.fleet.fold(session, g.SourceLost(now, state.source))
 
     def _regained(self, state: State) -> None:
+        log.info("source %s/%s is read again", state.agent, state.source)
         state.up, state.why = True, None
         now = self.clock.now()
         for session in self.fleet.known(state.agent):

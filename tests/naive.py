@@ -311,7 +311,9 @@ class Naive:
         if self._says("busy"):
             return "model"
         fresh = not self._walk()[1] and self._progressed() == NEVER and self.status() is None
-        return "starting" if fresh and any(x is not None for x in self.known_at()) else "idle"
+        if fresh and any(x is not None for x in self.known_at()):
+            return "unknown" if self.words() else "starting"
+        return "idle"
 
     def _settles(self) -> bool:
         """Whether an end of the turn is pending."""

@@ -62,6 +62,8 @@ HOLDS: list[tuple[str, list[g.Signal], str]] = [
     ("a running subagent that no tool waits for leaves the turn alone", [up(), prompt(1), g.ChildMoved(3, "a", True, 3)], "model"),
     ("a registration alone is starting", [up(source="registry", resolution=None), g.Registered(0)], "starting"),
     ("a process alone is starting", [g.ProcessSeen(1, 7, 0)], "starting"),
+    ("one that said what it was at is not starting when that is lost", [up(), up(source="registry", resolution=None), g.Registered(0), status(1, "busy", source="registry"), g.SourceLost(2, "registry")], "unknown"),
+    ("it is when it took that back", [up(), up(source="registry", resolution=None), g.Registered(0), status(1, "busy", source="registry"), status(2, None, source="registry")], "starting"),
     ("a registration that says idle waits for its prompt", [g.Registered(0), status(1, "idle")], "idle"),
     ("a registration whose turn is over is idle", [up(), g.Registered(0), prompt(1), end(2)], "idle"),
     ("a process that ended in a turn is gone", [up(), prompt(1), g.ProcessGone(2)], "gone"),

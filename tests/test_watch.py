@@ -205,6 +205,19 @@ async def test_an_agent_without_sources_is_no_error() -> None:
     assert watch.ready
 
 
+async def test_a_lost_source_is_logged_once_although_it_has_no_session(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "sidecar.watch")
+    source = Script("listing")
+    source.script = [SourceDown("HTTP 401"), SourceDown("HTTP 401"), SourceDown("HTTP 500")]
+    await running(watching(Box(source)), 30)
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("WARNING", "source claude-code/listing is lost: HTTP 401"),
+        ("INFO", "source claude-code/listing is read again"),
+    ]
+
+
 async def test_a_lost_source_is_told_to_its_sessions_and_regained() -> None:
     source = Script()
     source.script = [saw(up(0), prompt(0)), SourceDown("gone"), SourceDown("gone")]
