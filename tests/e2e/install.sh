@@ -26,6 +26,11 @@ if ! command -v npm >/dev/null; then
   fi
 fi
 
+# The page is looked at in a real browser; without one these tests are left out.
+if ! command -v chromium >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium
+fi
+
 claude="@anthropic-ai/claude-code-linux-$arch@$CLAUDE_VERSION"
 if [ "$(cat .e2e/claude/.version 2>/dev/null)" != "$claude" ]; then
   rm -rf .e2e/claude
