@@ -6,7 +6,8 @@ Neither knows which agent it talks to, and no adapter knows another.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+import re
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sidecar.signals import Observation
+
+
+TOOL: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/@+-]{0,127}")
+"""What the name of a tool looks like, those of MCP servers included."""
+
+UNNAMED_TOOL: Final = "unknown"
+
+
+def tool_name(told: str | None) -> str:
+    """A tool's name where it is one. Models invent tools: anything else could be content, and as long."""
+    return told if told is not None and TOOL.fullmatch(told) else UNNAMED_TOOL
 
 
 class SourceDown(Exception):  # noqa: N818 - it says what happened; no caller has erred

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sidecar import signals as g
-from sidecar.agent import Answer, Can, Finding, Sees, SourceDown
+from sidecar.agent import Answer, Can, Finding, Sees, SourceDown, tool_name
 from sidecar.control.api import Hosted, Settings, wall
 from sidecar.control.events import Lost
 from sidecar.control.host import HostControl
@@ -134,7 +134,7 @@ class Box:
         signals += [g.ToolEnded(now, call) for call in tools if call not in hosted.tools]
         for call, tool in hosted.tools.items():
             if call not in tools:
-                signals.append(g.ToolStarted(now, call, tool, turn=hosted.turn))
+                signals.append(g.ToolStarted(now, call, tool_name(tool), turn=hosted.turn))
         return signals
 
     def _at(self, stamp: float, now: float) -> float:

@@ -13,13 +13,14 @@ import glob
 import os
 import stat
 from contextlib import asynccontextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 import aiohttp
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 from yarl import URL
 
 from sidecar.clock import parse
@@ -35,6 +36,8 @@ MAX_SOCKETS: Final = 256
 MAX_TOKEN: Final = 4096
 LONGEST_ID: Final = 256
 """Characters of the id of a session, turn or call; what is longer is none: all that we show carries it."""
+MOST_TOOLS: Final = 100
+"""Open calls of one session that are kept; agents run a handful at once."""
 MENDED: Final = "\ufffd"
 """Where half a character was: an id that has one may be that of several."""
 OK: Final = 200
@@ -217,6 +220,8 @@ class Answered(NamedTuple):
 
     sessions: list[Hosted]
     odd: int
+    why: str = ""
+    """What is wrong with the first of them: the place and what belongs there, never what stood there."""
 
 
 async def listed(settings: Settings, endpoint: str) -> Answered:
@@ -229,8 +234,23 @@ async def listed(settings: Settings, endpoint: str) -> Answered:
         entries = mending(_LISTED, body).sessions
     except (ValueError, RecursionError) as error:
         raise Unreachable("its answer is no listing") from error
-    sessions = [hosted for entry in entries if (hosted := decoded(entry)) is not None]
-    return Answered(sessions, len(entries) - len(sessions))
+    told = [(entry, decoded(entry)) for entry in entries]
+    sessions = [hosted for _, hosted in told if hosted is not None]
+    odd = next((entry for entry, hosted in told if hosted is None), None)
+    return Answered(sessions, len(entries) - len(sessions), "" if odd is None else wrong(odd))
+
+
+def wrong(entry: bytes | msgspec.Raw) -> str:
+    """What keeps an entry from being a session object."""
+    try:
+        mending(_HOSTED, bytes(entry))
+    except msgspec.ValidationError as error:
+        text, _, place = str(error).partition(" - at `$.")
+        belongs = "no word of the description" if text.startswith("Invalid enum") else text
+        return f"{place.rstrip('`')}: {belongs}" if place else text
+    except (ValueError, RecursionError):
+        return "no JSON"
+    return f"id, turn: of 1 to {LONGEST_ID} whole characters"
 
 
 def decoded(entry: bytes | msgspec.Raw) -> Hosted | None:
@@ -240,7 +260,10 @@ def decoded(entry: bytes | msgspec.Raw) -> Hosted | None:
     except (ValueError, RecursionError):
         return None
     named = 0 < len(hosted.id) <= LONGEST_ID and MENDED not in hosted.id
-    return hosted if named and len(hosted.turn or "") <= LONGEST_ID else None
+    if not named or len(hosted.turn or "") > LONGEST_ID:
+        return None
+    told = ((call, tool) for call, tool in hosted.tools.items() if len(call) <= LONGEST_ID)
+    return structs.replace(hosted, tools=dict(islice(told, MOST_TOOLS))) if hosted.tools else hosted
 
 
 async def ordered(settings: Settings, endpoint: str, url: URL, order: dict[str, object]) -> int:

@@ -50,8 +50,8 @@ class _Run:
         self._endpoint = endpoint
 
     async def checks(self, sacrifice: str | None) -> list[Finding]:
-        sessions, odd = await api.listed(self._settings, self._endpoint)
-        wrong = f", and {odd} entries that are none" if odd else ""
+        sessions, odd, why = await api.listed(self._settings, self._endpoint)
+        wrong = f", and {odd} entries that are none, the first by {why}" if odd else ""
         found = [Finding("list", ok=not odd, detail=f"{len(sessions)} sessions{wrong}")]
         found.append(await self._expects("an unknown session is 404", NOBODY, "interrupt", {}, 404))
         found.append(await self._expects("so is its reap", NOBODY, "reap", {}, 404))
@@ -129,8 +129,8 @@ class _Run:
         return await self._listed(who)
 
     async def _listed(self, who: str) -> Hosted | None:
-        sessions, _ = await api.listed(self._settings, self._endpoint)
-        return next((h for h in sessions if h.id == who), None)
+        answered = await api.listed(self._settings, self._endpoint)
+        return next((h for h in answered.sessions if h.id == who), None)
 
     async def _expects(
         self, what: str, who: str, action: str, body: Mapping[str, object], status: int

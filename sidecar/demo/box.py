@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
 Event = dict[str, Any]
+BEAT: Final = 15.0
+"""Seconds between two signs of life of a stream that has nothing to tell."""
+
 COALESCE: Final = 0.2
 """Seconds between two progress events to a listener: pieces come faster than anybody judges."""
 
@@ -184,7 +187,12 @@ class Box:
             for talk in self.talks.values():
                 told.put_nowait(talk.shown())
             while True:
-                await stream.write(b"data: " + json.dumps(await told.get()).encode() + b"\n\n")
+                try:
+                    async with asyncio.timeout(BEAT):
+                        said = b"data: " + json.dumps(await told.get()).encode()
+                except TimeoutError:
+                    said = b": beat"
+                await stream.write(said + b"\n\n")
         except ConnectionResetError:
             return stream
         finally:

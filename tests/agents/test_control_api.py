@@ -140,6 +140,12 @@ async def test_open_tools_are_bounded_as_tools(room: Room) -> None:
     assert room.session.phase == "model"
 
 
+async def test_what_is_no_name_of_a_tool_is_not_carried_along(room: Room) -> None:
+    room.box.has(replace(BUSY, tools={"c1": "Bash rm -rf /secret", "c2": "mcp__a__b"}))
+    await room.read()
+    assert {call: x.tool for call, x in room.session.tools.items()} == {"c1": "unknown", "c2": "mcp__a__b"}
+
+
 async def test_between_events_the_newest_activity_is_progress_and_only_where_it_moved(room: Room) -> None:
     room.box.has(BUSY)
     await room.read()

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import pytest
 import yaml
 from aiohttp import web
@@ -227,6 +228,60 @@ async def test_a_box_that_breaks_one_promise_is_told_which(point: str) -> None:
     found = await conform(Settings(url=f"http://127.0.0.1:{runner.addresses[0][1]}"), "busy")
     await runner.cleanup()
     assert point in {f.what for f in found if not f.ok}
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"turn": 7}, "turn: Expected `str | null`, got `int`"),
+        ({"resolution": "a secret"}, "resolution: no word of the description"),
+        ({"tools": {"c": 1}}, "tools[...]: Expected `str`, got `int`"),
+        ({"turn": "x" * 300}, "id, turn: of 1 to 256 whole characters"),
+    ],
+)
+async def test_a_listing_that_says_something_else_is_told_where(facts: dict[str, Any], why: str) -> None:
+    instead = retold(**facts)
+
+    @web.middleware
+    async def says(request: web.Request, handler: Answers) -> web.StreamResponse:
+        listing = request.path == "/v1/sessions"
+        return await (instead(request, handler) if listing else handler(request))
+
+    box = Box(scripted)
+    box.open("s1")
+    app = box.app()
+    app.middlewares.append(says)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    found = await conform(Settings(url=f"http://127.0.0.1:{runner.addresses[0][1]}"))
+    await runner.cleanup()
+    assert [f.detail for f in found if f.what == "list"] == [
+        f"0 sessions, and 1 entries that are none, the first by {why}"
+    ]
+
+
+async def test_a_stream_with_nothing_to_tell_shows_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sidecar.demo.box.BEAT", 0.05)
+    box = Box(scripted)
+    box.open("s1")
+    runner = web.AppRunner(box.app(), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1/events"
+    async with asyncio.timeout(5), aiohttp.ClientSession() as http, http.get(url) as stream:
+        lines = [await stream.content.readline() for _ in range(6)]
+    await runner.cleanup()
+    assert lines[0].startswith(b'data: {"id": "s1"')
+    assert lines[1:] == [b"\n", b": beat\n", b"\n", b": beat\n", b"\n"]
+
+
+def test_an_entry_is_bounded_in_every_name() -> None:
+    tools = {"c" * 257: "Read"} | {f"c{n}": "Read" for n in range(1_000)}
+    hosted = decoded(json.dumps({"id": "s", "turn": "t", "tools": tools}).encode())
+    assert hosted is not None
+    assert len(hosted.tools) == 100
+    assert "c" * 257 not in hosted.tools
 
 
 async def test_nobody_there_is_told() -> None:

@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING, Final, Literal
 
 from sidecar import signals as g
+from sidecar.agent import tool_name
 from sidecar.agents.claude_code import records as r
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class Conversation:
         for block in r.blocks(body):
             if block.type == "tool_use" and block.id is not None:
                 self._open.add(block.id)
-                tool = block.name or "unknown"
+                tool = tool_name(block.name)
                 signals.append(g.ToolStarted(at, block.id, tool, tool in DELEGATES, stamp))
         if body.stop_reason not in GOES_ON and not self._open:
             self._says(g.TurnEnded(at, "completed", _settle(x)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sidecar import signals as g
+from sidecar.agent import tool_name
 from sidecar.agents.opencode import records as r
 
 if TYPE_CHECKING:
@@ -73,16 +74,17 @@ def tool(t: Track, m: Answering, part: r.Part, at: float) -> list[g.Signal]:
     return [*began, g.ToolEnded(at, call)]
 
 
-def start(t: Track, call: str, tool_name: str | None, at: float, seen: int = 0) -> list[g.Signal]:
+def start(t: Track, call: str, told: str | None, at: float, seen: int = 0) -> list[g.Signal]:
     """A tool call begins to run; one that only the status told of is the same."""
     out = unname(t, at)
     t.tools[call] = seen
-    name = tool_name or "unknown"
+    name = tool_name(told)
     return [*out, g.ToolStarted(at, call, name, name == DELEGATES)]
 
 
 def name(t: Track, told: str | None, at: float) -> list[g.Signal]:
     """The status names a tool (or none); it counts only where the stream showed none."""
+    told = None if told is None else tool_name(told)
     if told == t.named or t.turn is None:
         return []
     out = unname(t, at)

@@ -138,6 +138,13 @@ def test_a_tool_runs_from_its_call_to_its_result() -> None:
     assert signals[3] == g.ToolEnded(NOW, "c1")
 
 
+def test_a_tool_that_the_model_invented_has_no_name() -> None:
+    invented = BASH | {"name": "Bash rm -rf /secret"}
+    assert works(assistant(invented, stop="tool_use"))[2] == g.ToolStarted(
+        NOW, "c1", "unknown", False, iso(WALL)
+    )
+
+
 def test_an_open_tool_keeps_the_turn_open_whatever_the_message_says() -> None:
     assert "TurnEnded" not in kinds(assistant(BASH, stop="tool_use"), assistant(TEXT, id="m2"))
 

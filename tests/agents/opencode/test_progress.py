@@ -108,6 +108,11 @@ def test_a_tool_runs_and_its_output_is_progress_where_there_is_some() -> None:
     assert s.seen().tools == {}
 
 
+def test_a_tool_that_the_model_invented_has_no_name() -> None:
+    s = Stream().working()
+    assert s.tool("running", tool="bash: rm -rf /secret") == [g.ToolStarted(0, "call_1", "unknown")]
+
+
 def test_a_tool_that_fails_before_it_runs_was_called_all_the_same() -> None:
     s = Stream().working()
     assert s.tool("error") == [g.ToolStarted(0, "call_1", "bash"), g.ToolEnded(0, "call_1")]
