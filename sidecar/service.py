@@ -40,9 +40,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("sidecar")
 
 DRAIN: Final = 1.5
+LAST_LOOK: Final = 0.5
 FLUSH: Final = 2.0
-"""Seconds at shutdown for acts under way and for the last push: together under the 5 s in which a
-terminated sidecar has to be gone."""
+"""Seconds at shutdown for acts under way, for what agents wrote last and for the last push: together
+under the 5 s in which a terminated sidecar has to be gone."""
 
 PROTOCOLS: Final[dict[str, Protocol]] = {"http": "http/protobuf", "grpc": "grpc"}
 
@@ -178,6 +179,7 @@ class Service:
         for task in (*working, stopping):
             task.cancel()
         await asyncio.gather(*working, stopping, return_exceptions=True)
+        await self.watch.last_look(LAST_LOOK)
         await self.server.stop()
         for agent in self.watch.agents.values():
             await agent.close()

@@ -87,6 +87,7 @@ class Watch:
         self.lag = 0.0
         self.ticked_at = self.started
         self.ready = False
+        self._over = False
         self._due = asyncio.Event()
         self._skew = clock.wall(0.0)
 
@@ -162,20 +163,34 @@ class Watch:
                     tasks.create_task(self._follow(agent, source), name=f"{agent.name}/{source.name}")
             tasks.create_task(self._tick(), name="ticker")
 
+    async def last_look(self, within: float) -> None:
+        """Once `run` is over: read what was written last, and take pending ends for what they are.
+
+        A container's sidecar is ended as soon as its agent has, and nobody reads after it. Nothing is judged,
+        and a source that went with its agent is no loss. Takes at most `within` seconds.
+        """
+        self._over = True
+        await asyncio.gather(*(self._look(agent, within) for agent in self.agents.values()))
+        for session in self.fleet.live():
+            if session.end is not None:
+                self.fleet.fold(session, g.Ticked(max(self.clock.now(), session.end.due)))
+
     async def _first_look(self) -> None:
         """Read everything once, and merge by time: a status must not overtake the history."""
         for agent in self.agents.values():
-            reads = [self._read(agent, source) for source in agent.sources]
-            done, late = await asyncio.wait(
-                [asyncio.ensure_future(read) for read in reads] or [_nothing()], timeout=FIRST_LOOK
-            )
-            for task in late:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
-            found = [observation for task in done for observation in task.result()]
-            self.fleet.observe(agent.name, found, self.clock.now())
+            await self._look(agent, FIRST_LOOK)
         self.ticked_at = self.clock.now()
+
+    async def _look(self, agent: Agent, within: float) -> None:
+        """Read every source of an agent once; those that take longer than `within` are left."""
+        reads = [asyncio.ensure_future(self._read(agent, source)) for source in agent.sources]
+        done, late = await asyncio.wait(reads or [_nothing()], timeout=within)
+        for task in late:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        found = [observation for task in done for observation in task.result()]
+        self.fleet.observe(agent.name, found, self.clock.now())
 
     async def _follow(self, agent: Agent, source: Source) -> None:
         state = self.states[agent.name, source.name]
@@ -208,7 +223,8 @@ class Watch:
         try:
             found = await source.read()
         except SourceDown as down:
-            self._lost(state, str(down))
+            if not self._over:
+                self._lost(state, str(down))
             return ()
         except Exception as error:
             # One broken source must not stop the others; its name and place are told, no content.
@@ -274,11 +290,7 @@ class Watch:
         for session in self.fleet.live():
             self.fleet.fold(session, g.Late(now, by))
         for agent in self.agents.values():
-            reads = [asyncio.ensure_future(self._read(agent, s)) for s in agent.sources]
-            if reads:
-                done, _ = await asyncio.wait(reads, timeout=FIRST_LOOK)
-                found = [observation for task in done for observation in task.result()]
-                self.fleet.observe(agent.name, found, self.clock.now())
+            await self._look(agent, FIRST_LOOK)
         self.fleet.due(self.clock.now())
 
 

@@ -381,3 +381,39 @@ async def test_the_outcome_of_an_act_is_folded_through_the_same_door() -> None:
     assert session is not None
     watch.fold(session, g.TurnEnded(0.5, "interrupted"))
     assert session.turn is None
+
+
+async def test_the_last_look_reads_what_was_written_last_and_settles_the_turns_that_ended_in_it() -> None:
+    source, hung = Script(every=60.0), Script("host", every=60.0)
+    ended = g.TurnEnded(0.5, "completed", 30.0)
+    source.script = [saw(up(0), prompt(0)), saw(block(0.4), ended)]
+    hung.script = [[], 3600.0]
+    watch = watching(Box(source, hung))
+    watch.doing = doer = Doer()
+    await running(watch, 1.0)
+    session = watch.session("claude-code", "s1")
+    assert session is not None
+    assert session.phase == "model"
+    begun = asyncio.get_running_loop().time()
+    await watch.last_look(0.5)
+    assert asyncio.get_running_loop().time() - begun == pytest.approx(0.5), (
+        "one that hangs does not hold it up"
+    )
+    assert (str(session.phase), session.turns["completed"]) == ("idle", 1)
+    assert doer.done == []
+
+
+async def test_the_last_look_leaves_open_turns_open_and_takes_no_loss_for_one() -> None:
+    source, gone, broken = Script(every=60.0), Script("host", every=60.0), Script("status", every=60.0)
+    source.script = [saw(up(0), prompt(0)), saw(block(0.9))]
+    gone.script = [[], SourceDown("gone with its agent")]
+    broken.script = [[], ValueError("broken")]
+    watch = watching(Box(source, gone, broken))
+    await running(watch, 1.0)
+    await watch.last_look(0.5)
+    session = watch.session("claude-code", "s1")
+    assert session is not None
+    assert session.turn is not None
+    assert session.progress_at == pytest.approx(0.9)
+    assert watch.states["claude-code", "host"].up
+    assert not watch.states["claude-code", "status"].up

@@ -1,8 +1,8 @@
 """A pod on one machine: containers with pid and mount namespaces of their own, one network, shared volumes.
 
 What a kubelet does is done with the same kernel parts: each container has a root of its own that is read-only
-but for its volumes, /tmp and, where it may write, its home; its processes are an unprivileged user without
-capabilities; an emptyDir is a directory open to all, or with an fsGroup to that group by setgid. Making all
+but for its volumes and its termination log, and for an agent's /tmp; its processes are an unprivileged user
+without capabilities; an emptyDir is a directory open to all, or with an fsGroup to that group by setgid. Making all
 this takes root; what runs inside has none of it. (A little over the usual length: one place says what a
 container is.)
 """
@@ -32,7 +32,13 @@ CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
 VENV, CODE, AGENT = "/opt/venv", "/opt/checkout", "/opt/claude"
 PYTHON = f"{VENV}/bin/python"
-HOME, CONTROL, STATE, SETTINGS = "/agent", "/run/agent", "/var/lib/agent-sidecar", "/etc/agent-sidecar"
+HOME, CONTROL, STATE, SETTINGS, TASK = (
+    "/agent",
+    "/run/agent",
+    "/var/lib/agent-sidecar",
+    "/etc/agent-sidecar",
+    "/task",
+)
 PORT = 9475
 
 ROOTFS = """
@@ -46,7 +52,8 @@ place /usr /usr ro
 {places}
 printf 'root:x:0:0::/root:/bin/sh\\nagent:x:10001:10001::/agent:/bin/sh\\nother:x:10002:10002::/:/bin/sh\\n' >etc/passwd
 for device in null zero full random urandom; do : >dev/$device; mount --bind /dev/$device dev/$device; done
-mount -t tmpfs -o mode=1777,size=256m tmpfs tmp
+: >dev/termination-log; mount --bind {log} dev/termination-log
+{tmp}
 mount -t proc proc proc
 mount -o remount,ro .
 exec /usr/sbin/chroot . setpriv --reuid={user} --regid={user} {groups} --no-new-privs --bounding-set=-all --inh-caps=-all \\
@@ -79,11 +86,15 @@ class Pod:
     def __init__(self, sandbox: Sandbox, group: int | None = None) -> None:
         self.sandbox = sandbox
         self._group = group
-        for name in ("home", "control", "state", "settings"):
+        for name in ("home", "control", "state", "settings", "task"):
             self._empty_dir(self.volume(name))
 
     def volume(self, name: str) -> Path:
         return self.sandbox.root / "volumes" / name
+
+    def told(self, name: str) -> Path:
+        """A container's termination log, which becomes its message in the pod's status."""
+        return self.sandbox.root / f"{name}.terminated"
 
     def _empty_dir(self, path: Path) -> None:
         path.mkdir(parents=True)
@@ -104,8 +115,12 @@ class Pod:
         ]
         if name == "agent":
             places.append((str(BINARY.resolve().parent), AGENT, "ro"))
+        self.told(name).touch()
+        self.told(name).chmod(0o666)
         script = ROOTFS.format(
             root=shlex.quote(str(root)),
+            log=shlex.quote(str(self.told(name))),
+            tmp="mount -t tmpfs -o mode=1777,size=256m tmpfs tmp" if name == "agent" else "",
             places="\n".join(shlex.join(["place", *place]) for place in places),
             user=user.uid,
             groups=user.groups,
@@ -142,7 +157,7 @@ class Container:
 class Agent:
     """The container of Claude Code behind a host, which is its process 1."""
 
-    def __init__(self, pod: Pod, user: User, *options: str) -> None:
+    def __init__(self, pod: Pod, user: User, *options: str, arguments: list[str] = STREAM) -> None:
         self._pod = pod
         config = pod.volume("home") / ".claude"
         if not config.exists():
@@ -154,8 +169,12 @@ class Agent:
         self.config = config
         host = ["/usr/bin/env", "-C", HOME, PYTHON, "-IS", f"{CODE}/sidecar/host.py"]
         listen = ["--listen", f"unix:{CONTROL}/{{pid}}.sock", *options]
-        command = [*host, *listen, "--", f"{AGENT}/{BINARY.resolve().name}", *STREAM]
-        mounts = [Mount("home", HOME, writable=True), Mount("control", CONTROL, writable=True)]
+        command = [*host, *listen, "--", f"{AGENT}/{BINARY.resolve().name}", *arguments]
+        mounts = [
+            Mount("home", HOME, writable=True),
+            Mount("control", CONTROL, writable=True),
+            Mount("task", TASK),
+        ]
         self.stream: Piped = pod.sandbox.start(
             pod.container("agent", user, mounts, command),
             {
@@ -197,6 +216,7 @@ class PodSidecar(Sidecar):
             "listen": f"127.0.0.1:{PORT}",
             "scrape_listen": f"127.0.0.1:{PORT + 1}",
             "state_dir": STATE,
+            "actions": {"hold_file": f"{SETTINGS}/hold"},
             "agents": [
                 {
                     "kind": "claude-code",
@@ -206,22 +226,25 @@ class PodSidecar(Sidecar):
             ],
         }
         self._generation = 0
-        self.settings = merged(CONFIG | places, dict(config))
+        self.settings = merged(merged(CONFIG, places), dict(config))
+        self.env = {}
         self.configure(json.dumps(self.settings))
         self._child = None
 
-    def configure(self, text: str) -> None:
-        """Swap the ConfigMap as a kubelet does: a new directory, and a link that is renamed over the old one."""
+    def configure(self, text: str, hold: str = "0") -> None:
+        """Swap both ConfigMaps as a kubelet does: a new directory, and a link that is renamed over the old one."""
         volume = self._pod.volume("settings")
         self._generation += 1
         fresh = volume / f"..2026_{self._generation}"
         fresh.mkdir()
         (fresh / "config.yaml").write_text(text)
+        (fresh / "hold").write_text(hold)
         link = volume / "..data_tmp"
         link.symlink_to(fresh.name)
         link.rename(volume / "..data")
         if self._generation == 1:
-            (volume / "config.yaml").symlink_to("..data/config.yaml")
+            for name in ("config.yaml", "hold"):
+                (volume / name).symlink_to(f"..data/{name}")
         for old in volume.glob("..2026_*"):
             if old != fresh:
                 shutil.rmtree(old)
@@ -235,7 +258,7 @@ class PodSidecar(Sidecar):
         ]
         run = [PYTHON, "-m", "sidecar.cli", "run", "--config", f"{SETTINGS}/config.yaml"]
         command = ["/usr/bin/env", f"PYTHONPATH={CODE}", "HOME=/", *run]
-        piped = self._pod.sandbox.start(self._pod.container("sidecar", self._user, mounts, command), {})
+        piped = self._pod.sandbox.start(self._pod.container("sidecar", self._user, mounts, command), self.env)
         self.lines = piped.lines
         self._piped = piped
         self.container = Container(piped.pid)

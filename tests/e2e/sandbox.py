@@ -73,6 +73,11 @@ class Sandbox:
         self._model.wait()
         shutil.rmtree(self.root, ignore_errors=True)
 
+    @property
+    def holder(self) -> int:
+        """The process that keeps the namespace."""
+        return self._model.pid
+
     def inside(self, command: Sequence[str]) -> list[str]:
         """Spell a command so that it runs in the namespace; it keeps the pid it is started with."""
         return ["nsenter", f"--target={self._model.pid}", *ENTER, "--", *command]

@@ -179,3 +179,27 @@ def test_a_swapped_config_map_counts_at_once_and_a_bad_one_leaves_the_old_in_for
         asked = time.monotonic()
         assert sidecar.stop(signal.SIGTERM) == 0, "process 1 of its container too"
         assert time.monotonic() - asked < GONE
+
+
+def test_the_hold_beside_the_configuration_counts_with_the_swap_that_brings_it(sandbox: Sandbox) -> None:
+    pod = Pod(sandbox)
+    agent = Agent(pod, SAME_USER.agent)
+    with PodSidecar(pod, SAME_USER.sidecar) as sidecar:
+        for number, (hold, outcome) in enumerate((("1", "held"), ("0", "effective"), ("1", "held")), 1):
+            sidecar.configure(json.dumps(sidecar.settings), hold)
+            agent.stream.send(prompt("[[blackhole]]"))
+            assert nth(sidecar, number, "action.outcome")["outcome"] == outcome
+            if outcome == "held":
+                withdrawn = {
+                    "type": "control_request",
+                    "request_id": "r",
+                    "request": {"subtype": "interrupt"},
+                }
+                agent.stream.send(withdrawn)
+            nth(sidecar, number, "turn.end")
+        assert len(reasons(pod)) == 1
+
+
+def nth(sidecar: PodSidecar, number: int, event: str) -> Json:
+    """The number-th event of this name."""
+    return until(lambda: sidecar.events(event)[number - 1 :], f"{event} {number}")[0]
