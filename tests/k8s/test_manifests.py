@@ -142,6 +142,8 @@ def test_every_sidecar_is_native_reads_only_and_runs_as_its_agent() -> None:
             (agent,) = (c for c in spec["containers"] if c["name"] == "agent")
             assert sidecar["restartPolicy"] == "Always"
             assert not {"startupProbe", "readinessProbe", "lifecycle"} & sidecar.keys()
+            added = [c for c in spec["initContainers"] if c["name"].startswith("agent-")]
+            assert all(c["securityContext"]["readOnlyRootFilesystem"] for c in added), "its root is read-only"
             written = {m["name"] for m in sidecar["volumeMounts"] if not m.get("readOnly")}
             assert written == {"agent-sidecar-state"}
             assert "runAsUser" not in sidecar["securityContext"] | agent["securityContext"]
