@@ -184,7 +184,9 @@ class Watch:
     async def _look(self, agent: Agent, within: float) -> None:
         """Read every source of an agent once; those that take longer than `within` are left."""
         reads = [asyncio.ensure_future(self._read(agent, source)) for source in agent.sources]
-        done, late = await asyncio.wait(reads or [_nothing()], timeout=within)
+        if not reads:
+            return
+        done, late = await asyncio.wait(reads, timeout=within)
         for task in late:
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -292,10 +294,3 @@ class Watch:
         for agent in self.agents.values():
             await self._look(agent, FIRST_LOOK)
         self.fleet.due(self.clock.now())
-
-
-def _nothing() -> asyncio.Future[Sequence[g.Observation]]:
-    """A read that is done: `asyncio.wait` refuses an empty list."""
-    future: asyncio.Future[Sequence[g.Observation]] = asyncio.get_running_loop().create_future()
-    future.set_result(())
-    return future
