@@ -49,7 +49,7 @@ def acted(s: Session, x: g.Acted, out: Out) -> None:
     out.append(c.ActEnded(x.at, x.action, x.outcome, x.bound, turn or s.last))
     if turn is None:
         return
-    if x.outcome == "ineffective" and turn.ending in ("sent", "spent"):
+    if x.outcome == "ineffective" and turn.ending == "sent":
         turn.ending = "spent"
     elif x.outcome != "effective" and x.action != "report" and x.intended:
         turn.ending = ""
@@ -95,7 +95,7 @@ def closed(s: Session, x: g.Closed, out: Out) -> None:
         close_turn(s, s.turn, last_progress(s, s.turn), "abandoned", out)
     s.registered_at = s.process = s.status = s.wait = s.rss = s.cpu = None
     s.heard.clear()
-    s.rested, s.background = False, 0
+    s.rested, s.background = True, 0
     leave(s, x.at, "closed", out)
     s.closed, s.closed_at = x.why, x.at
     out.append(c.SessionClosed(x.at, x.why))

@@ -132,7 +132,6 @@ def _limited(s: Session, x: g.Limited, _: Out) -> None:
     if x.until is not None or not holds:
         s.limit = Limit(x.at, x.until)
     s.judged.discard("limited")
-    s.warned.discard("limited")
 
 
 def _presence(s: Session, x: g.Presence, _: Out) -> None:
@@ -158,12 +157,10 @@ def _records(_: Session, x: g.Records, out: Out) -> None:
 
 
 def _child_moved(s: Session, x: g.ChildMoved, out: Out) -> None:
-    child = s.children.get(x.child)
-    if child is None:
-        child = s.children[x.child] = Child(running=True, progress=x.progress)
+    child = s.children.setdefault(x.child, Child(x.running, x.progress))
     if x.progress > child.progress:
         child.stuck = None
-    if child.running and not x.running:
+    if not x.running:
         idle_from(s, x.progress)  # of one that ended before its parent was seen, too
     child.running, child.progress = x.running, max(child.progress, x.progress)
     if s.delegating or s.turn is None:

@@ -197,9 +197,8 @@ def _idle(s: Session, rules: Rules) -> Iterator[Bound]:
     """
     if not all(s.sources.values()) or (s.blind and not reported(s, "idle")):
         return
-    limit = rules.idle
-    if not s.had_turn and not rules.unprompted and limit.action == "reap":
-        limit = replace(limit, action="report")
+    unused = not s.had_turn and not rules.unprompted
+    limit = replace(rules.idle, action="report") if unused else rules.idle
     yield from _make(s, "idle", limit, rests_since(s), "idle", rules=rules)
 
 

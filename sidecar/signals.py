@@ -102,14 +102,13 @@ class ProcessUsed(Signal, frozen=True, gc=False):
 
 
 class Status(Signal, frozen=True, gc=False):
-    """The agent's own word for its state, valid since its own stamp; None: it says nothing."""
+    """The agent's own word since its own stamp; None: it says nothing. Disbelieved while `source` is lost."""
 
     word: Word | None
     since: float
     waiting_for: str | None = None
     inherited: bool = False
     source: str = ""
-    """Which source heard it: while that is lost it is not believed. Empty: several confirm it."""
 
 
 class TurnStarted(Signal, frozen=True, gc=False):

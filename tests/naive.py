@@ -373,7 +373,7 @@ class Naive:
                 ends += [status.since] if status and status.word == "idle" else []
             if isinstance(x, g.Background) and then.background() and not x.count:
                 ends.append(x.at)
-            if isinstance(x, g.ChildMoved) and not x.running and then._children().get(x.child, (True, 0))[0]:
+            if isinstance(x, g.ChildMoved) and not x.running:
                 ends.append(x.progress)
             if isinstance(x, g.ChildStuck) or (isinstance(x, g.Presence) and x.used):
                 ends.append(x.at)

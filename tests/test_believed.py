@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from sidecar import changes as c
@@ -147,6 +148,16 @@ def test_work_after_a_background_job_is_another_turn_too() -> None:
     assert verdicts(s, 800) == [("waiting", "interrupt")]
 
 
+def test_what_follows_the_end_of_a_session_is_another_turn_too() -> None:
+    s = story(g.Registered(0), says(0, "waiting"))
+    assert verdicts(s, 5 * MIN) == [("waiting", "interrupt")]
+    fold(s, g.Unregistered(400))
+    s.closed = None
+    for x in (g.Registered(500), says(500, "waiting")):
+        fold(s, x)
+    assert verdicts(s, 800) == [("waiting", "interrupt")]
+
+
 def test_sources_that_show_no_work_put_off_no_bound_of_a_status() -> None:
     rules = replace(RULES, busy=Limit(HOUR, "report"))
     s = story(
@@ -170,17 +181,19 @@ def test_a_word_does_not_outlive_its_session() -> None:
     assert s.status is None
 
 
-def test_a_turn_that_worked_on_after_our_interrupt_is_ended_by_itself() -> None:
+@pytest.mark.parametrize("works", [[block(20)], [prompt(20)], [block(19), block(20), block(21), result(22)]])
+def test_a_turn_that_worked_on_after_our_interrupt_is_ended_by_itself(works: list[g.Signal]) -> None:
     ineffective = g.Acted(34, "interrupt", "t1", "model", "ineffective", "model")
     intended = g.Intended(4, "interrupt", "t1", "model", "r")
-    for work in (block(20), g.TurnStarted(20, "t1", 20)):
-        s = story(up(), prompt(1), intended, work, ineffective, end(40))
-        assert s.last is not None
-        assert s.last.outcome == "completed"
+    s = story(up(), prompt(1), intended, *works, ineffective, end(40))
+    assert s.last is not None
+    assert s.last.outcome == "completed"
 
 
 def test_within_the_grace_the_end_is_ours_whatever_was_still_under_way() -> None:
     intended = g.Intended(4, "interrupt", "t1", "model", "r")
-    s = story(up(), prompt(1), tool(2), intended, block(5), result(6), end(7, "interrupted"))
+    rest = [block(5), block(6), block(7), result(8), end(9, "interrupted")]
+    s = story(up(), prompt(1), tool(2), intended, *rest)
+    assert s.progress_at == 7, "what the interrupt makes of an open tool is not work"
     assert s.last is not None
     assert s.last.outcome == "stalled"

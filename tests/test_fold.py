@@ -408,6 +408,7 @@ def test_a_session_that_is_used_does_not_lie_idle_though_nothing_worked() -> Non
     assert story(used).idle_since == 9
     judged = g.Judged(8, "idle", "idle", "report", "status", "idle", None)
     assert "idle" in story(status(5, "idle"), judged, g.Presence(4, used=True)).judged
+    assert "idle" in story(status(5, "idle"), judged, g.Presence(5, used=True)).judged
     assert "idle" not in story(status(5, "idle"), judged, used).judged
     warned = story(status(5, "idle"), g.Warned(8, "idle", "idle", "idle"), used)
     assert warned.warned == set()
@@ -717,3 +718,18 @@ def test_a_registration_dies_with_its_process() -> None:
 
 def test_a_session_that_lapses_with_a_turn_open_leaves_it_abandoned() -> None:
     assert outcome(up(), prompt(1), block(3), g.Closed(90_000, "silent")) == ("abandoned", 3)
+
+
+def test_so_many_latenesses_are_remembered() -> None:
+    assert [at for at, _ in story(*(g.Late(at, 1.0) for at in range(300))).late] == [*range(44, 300)]
+
+
+def test_an_end_by_the_agents_own_guard_is_not_ours_though_we_were_about_to_end_it() -> None:
+    intended = g.Intended(4, "interrupt", "t1", "model", "r")
+    for rest in (
+        (g.TurnEnded(5, "interrupted", guarded=True),),
+        (g.TurnEnded(5, "interrupted", 1.0, guarded=True), delta(5.5), g.Ticked(7)),
+    ):
+        s = story(up(), prompt(0), intended, *rest)
+        assert s.last is not None
+        assert s.last.outcome == "interrupted"

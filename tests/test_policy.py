@@ -61,6 +61,8 @@ TRIPS: list[Case] = [
     ("an inherited one waits for nothing without a turn", [up(), g.Registered(0), g.Status(12, "waiting", 12, inherited=True)], 30 * MIN, [("idle", "report")]),
     ("compaction has 30 min", [up(), prompt(0), g.CompactionStarted(10)], 10 + 30 * MIN, [("compacting", "interrupt")]),
     ("a compaction without a turn is nobody's to end", [up(), g.CompactionStarted(10)], 10 + 30 * MIN, [("compacting", "report")]),
+    ("nor one whose parent is busy", [up(), g.Status(5, "busy", 5, inherited=True), g.CompactionStarted(10)], 10 + 30 * MIN, [("compacting", "report")]),
+    ("a subagent that hangs as soon as the turn begins trips it", [up(), g.TurnStarted(0, "t1", 0), tool(0, "Agent", delegates=True), g.ChildStuck(0, "a", "silence")], 0, [("delegated", "interrupt")]),
     ("nor where the agent says that it is idle", [up(), status(5, "idle"), g.CompactionStarted(10)], 10 + 30 * MIN, [("compacting", "report")]),
     ("idle in a turn has 90 s from the idle stamp", [up(), prompt(0), status(10, "idle")], 100, [("idle_in_turn", "report")]),
     ("or from later progress", [up(), prompt(0), status(10, "idle"), block(20)], 110, [("idle_in_turn", "report")]),

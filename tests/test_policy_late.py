@@ -150,6 +150,23 @@ def test_a_wait_that_was_answered_just_in_time_does_not_spend_the_turns_interrup
     assert verdicts(s, 400 + 45 * MIN) == [("model", "interrupt")]
 
 
+@pytest.mark.parametrize(("outcome", "intended"), [("superseded", True), ("failed", False), ("failed", True)])
+def test_but_one_that_was_sent_or_could_not_be_does(outcome: g.ActOutcome, intended: bool) -> None:
+    s = story(up(), prompt(0), tool(0.5), status(1, "waiting"))
+    assert verdicts(s, 301) == [("waiting", "interrupt")]
+    acted = g.Acted(301.3, "interrupt", "t1", "waiting", outcome, "waiting", intended=intended)
+    for x in (status(301.2, "busy"), acted, result(400)):
+        fold(s, x)
+    assert verdicts(s, 400 + 45 * MIN) == [("model", "report")]
+
+
+def test_what_was_written_before_a_compaction_or_an_end_does_not_end_them() -> None:
+    s = story(up(), prompt(0), g.CompactionStarted(10), block(9), block(10))
+    assert s.phase == "compacting"
+    s = story(up(), prompt(0), g.ProcessGone(10), block(9), block(10))
+    assert s.phase == "gone"
+
+
 def test_a_second_limit_in_the_same_turn_ends_too() -> None:
     s = story(up(), prompt(0), g.Limited(10, 100))
     assert verdicts(s, 400) == [("limited", "report")]

@@ -103,6 +103,24 @@ def test_but_one_whose_reset_is_past_is_a_new_one() -> None:
     assert verdicts(s, 200 + 6 * HOUR) == [("limited", "report")]
 
 
+@pytest.mark.parametrize(
+    ("told", "until"),
+    [
+        ([g.Limited(5, 100), g.Limited(100)], None),
+        ([g.Limited(5, 100), g.Limited(50, 1000)], 1000),
+        ([g.Limited(5, 1000), g.Limited(50, 100)], 100),
+        ([g.Limited(5), g.Retrying(50, "other", 1050)], 1050),
+        ([g.Limited(5, 9000), g.Retrying(50, "other", 1050)], 9000),
+    ],
+)
+def test_the_newest_told_reset_holds_and_a_retry_shortens_none(
+    told: list[g.Signal], until: float | None
+) -> None:
+    s = story(up(), prompt(0), *told)
+    assert s.limit is not None
+    assert s.limit.until == until
+
+
 def test_though_nobody_judges_it_a_limit_is_not_kept_for_ever() -> None:
     rules = replace(RULES, limited=Limit(None))
     s = story(up(), prompt(0), g.Limited(5, 72 * HOUR), end(5, "failed"))
