@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sidecar import changes as c
+from sidecar.phases import phase
 from sidecar.session import KEPT_VERDICTS, Session, Verdict
 from sidecar.turns import Out, close_turn, idle_from, last_progress, leave, settle
 
@@ -96,6 +97,6 @@ def closed(s: Session, x: g.Closed, out: Out) -> None:
     s.registered_at = s.process = s.status = s.wait = s.rss = s.cpu = None
     s.heard.clear()
     s.rested, s.background = True, 0
-    leave(s, x.at, "closed", out)
+    leave(s, x.at, phase(s), out, into="closed")
     s.closed, s.closed_at = x.why, x.at
     out.append(c.SessionClosed(x.at, x.why))

@@ -111,11 +111,14 @@ class Fleet:
 
     def fold(self, session: Session, signal: g.Signal) -> None:
         """The one writer, and then whoever is concerned: listeners, parent, children."""
-        before = _standing(session)
-        changed = fold(session, signal)
-        self._tell(session, changed, signal)
-        if session.parent is not None or (session.agent, session.id) in self._family:
-            self._relate(session, signal, before)
+        related = session.parent is not None or (session.agent, session.id) in self._family
+        if related or type(signal) is g.Described:  # which is what makes a session another's child
+            before = _standing(session)
+            self._tell(session, fold(session, signal), signal)
+            if related or session.parent is not None:
+                self._relate(session, signal, before)
+        else:
+            self._tell(session, fold(session, signal), signal)
         if session.closed is not None:
             session.closed, session.dormant = None, True
             self._due.pop((session.agent, session.id), None)

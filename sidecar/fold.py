@@ -21,14 +21,20 @@ FAR_RETRY: Final = 900.0
 """A retry announced for later than this is a usage limit in all but name."""
 
 
+STILL: Final = frozenset((g.CatchingUp, g.Late, g.Presence, g.ProcessUsed, g.Records, g.Used, g.Warned))
+"""Signals that write nothing of what `phase` reads: after them the session is in the phase it was in."""
+
+
 def fold(session: Session, signal: g.Signal) -> Out:
     """Apply one signal; returns the changes, in the order in which they happened."""
     out: Out = []
     if session.closed is None:
         if session.dormant and session.closed_at is not None:
             session.phase_since = max(session.phase_since, signal.at)  # it was in none while it slept
-        _FOLD[type(signal)](session, signal, out)
-        move(session, signal.at, out)
+        kind = type(signal)
+        _FOLD[kind](session, signal, out)
+        if kind not in STILL:
+            move(session, signal.at, out)
     return out
 
 

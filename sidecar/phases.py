@@ -53,7 +53,7 @@ def _no_turn(session: Session) -> Phase:
 
 def phase(session: Session) -> Phase:  # noqa: PLR0911 - a list of rules, read from the top
     """The one phase the session is in: the first that holds, strongest evidence first."""
-    if session.sources and not any(session.sources.values()):
+    if session.sources and True not in session.sources.values():
         return "unknown"
     if session.gone_at is not None:
         return "gone"

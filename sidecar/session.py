@@ -225,12 +225,15 @@ class Session(Struct):
     @property
     def child_running(self) -> bool:
         """Whether any subagent works."""
-        return any(child.works for child in self.children.values())
+        return bool(self.children) and any(child.works for child in self.children.values())
 
     @property
     def delegating(self) -> bool:
         """Whether the open turn waits for a subagent."""
-        return any(tool.delegates for tool in self.tools.values())
+        for tool in self.tools.values():  # for every signal: a generator costs more than what it looks at
+            if tool.delegates:
+                return True
+        return False
 
     @property
     def in_background(self) -> bool:

@@ -31,15 +31,15 @@ def move(s: Session, at: float, out: Out) -> None:
         leave(s, at, now, out)
 
 
-def leave(s: Session, at: float, into: Phase | str, out: Out) -> None:
-    """Tell the phase that ends and add it to its turn; the one that holds now begins."""
+def leave(s: Session, at: float, now: Phase, out: Out, into: str | None = None) -> None:
+    """Tell the phase that ends and add it to its turn; `now` begins, told as `into` where that is another."""
     at = max(at, s.phase_since)
     if s.phase_turn is not None:
         spent = s.phase_turn.phase_seconds
         spent[s.phase] = spent.get(s.phase, 0.0) + at - s.phase_since
     model = s.phase_turn.model if s.phase_turn else s.model
-    out.append(c.PhaseLeft(at, s.phase, s.phase_since, str(into), s.phase_turn, model, s.phase_waits))
-    s.phase, s.phase_since, s.phase_turn = phase(s), at, s.turn
+    out.append(c.PhaseLeft(at, s.phase, s.phase_since, into or now, s.phase_turn, model, s.phase_waits))
+    s.phase, s.phase_since, s.phase_turn = now, at, s.turn
     s.phase_waits = waiting_for(s)
 
 
