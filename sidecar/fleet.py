@@ -7,6 +7,7 @@ both drive it, so what a replay shows is what a sidecar would have done.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from sidecar import changes as c
@@ -25,6 +26,9 @@ Key = tuple[str, str]
 
 KEPT_ASLEEP: Final = 2_000
 """Closed and dormant sessions remembered, so that one that wakes goes on where it was."""
+
+
+_AT: Final = attrgetter("signal.at")
 
 
 class Listener(Protocol):
@@ -99,10 +103,12 @@ class Fleet:
     def observe(self, agent: str, observations: Iterable[g.Observation], now: float) -> None:
         """Fold what was seen, oldest first: sources of one session merge by time."""
         touched: dict[Key, Session] = {}
-        for session_id, signal in sorted(observations, key=lambda o: o.signal.at):
-            key = (agent, session_id)
-            session = self._all.get(key) or self._new(key, signal)
-            touched[key] = session
+        session: Session | None = None
+        for session_id, signal in sorted(observations, key=_AT):
+            if session is None or session.id != session_id:  # most of them come in runs of one session
+                key = (agent, session_id)
+                session = self._all.get(key) or self._new(key, signal)
+                touched[key] = session
             self.fold(session, signal)
         for key, session in touched.items():
             if self._all.get(key) is session:
@@ -112,13 +118,13 @@ class Fleet:
     def fold(self, session: Session, signal: g.Signal) -> None:
         """The one writer, and then whoever is concerned: listeners, parent, children."""
         related = session.parent is not None or (session.agent, session.id) in self._family
-        if related or type(signal) is g.Described:  # which is what makes a session another's child
-            before = _standing(session)
-            self._tell(session, fold(session, signal), signal)
-            if related or session.parent is not None:
-                self._relate(session, signal, before)
-        else:
-            self._tell(session, fold(session, signal), signal)
+        described = type(signal) is g.Described  # which is what makes a session another's child
+        before = _standing(session) if related or described else None
+        changed = fold(session, signal)
+        if changed:
+            self._tell(session, changed, signal)
+        if before is not None and (related or session.parent is not None):
+            self._relate(session, signal, before)
         if session.closed is not None:
             session.closed, session.dormant = None, True
             self._due.pop((session.agent, session.id), None)
@@ -192,16 +198,15 @@ class Fleet:
 
     def _tell(self, session: Session, changed: list[c.Change], cause: g.Signal | None = None) -> None:
         """Tell what happened since we started, be it the end of something older."""
-        live = cause is None or (cause.at >= self._told_from and not isinstance(cause, g.Ticked))
-        held = self._held.setdefault((session.agent, session.id), []) if session.dormant else None
-        for change in changed:
+        if cause is not None and (cause.at < self._told_from or type(cause) is g.Ticked):
             # What is read now is counted now, however old the record that it is dated by.
-            if not live and change.at < self._told_from and not isinstance(change, c.RecordsRead):
-                continue
+            changed = [x for x in changed if x.at >= self._told_from or type(x) is c.RecordsRead]
+        if session.dormant:
             # What became of an act is told of a session that this very act has ended, too.
-            if held is not None and not isinstance(change, c.ActEnded):
-                held.append(change)
-                continue
+            held = self._held.setdefault((session.agent, session.id), [])
+            held += [x for x in changed if type(x) is not c.ActEnded]
+            changed = [x for x in changed if type(x) is c.ActEnded]
+        for change in changed:
             for listener in self.listeners:
                 listener(session, change)
 

@@ -149,12 +149,13 @@ def _presence(s: Session, x: g.Presence, _: Out) -> None:
 def _used(s: Session, x: g.Used, out: Out) -> None:
     s.model = x.model
     types = {"input": x.input, "output": x.output, "cache_read": x.cache_read, "cache_write": x.cache_write}
-    if s.turn is not None:
-        s.turn.model = x.model
+    turn = s.turn
+    if turn is not None:
+        turn.model, tokens = x.model, turn.tokens
         for name, count in types.items():
             if count:
-                s.turn.tokens[name] = s.turn.tokens.get(name, 0) + count
-    out.append(c.TokensUsed(x.at, x.model, types, s.turn))
+                tokens[name] = tokens.get(name, 0) + count
+    out.append(c.TokensUsed(x.at, x.model, types, turn))
 
 
 def _records(_: Session, x: g.Records, out: Out) -> None:

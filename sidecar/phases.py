@@ -31,10 +31,8 @@ def _idle_in_turn(session: Session) -> bool:
 
 def _open_work(session: Session) -> Phase:
     """The phase of an open turn that nothing stronger speaks about."""
-    if session.delegating:
-        return "delegated"
     if session.tools:
-        return "tool"
+        return "delegated" if session.delegating else "tool"
     return "retrying" if session.retry is not None else "model"
 
 
@@ -59,11 +57,12 @@ def phase(session: Session) -> Phase:  # noqa: PLR0911 - a list of rules, read f
         return "gone"
     if session.limit is not None:
         return "limited"
-    if session.wait is not None or reported(session, "waiting"):
+    says = session.status is not None  # nearly always it says nothing, and this is asked for every signal
+    if session.wait is not None or (says and reported(session, "waiting")):
         return "waiting"
     if session.compacting_since is not None:
         return "compacting"
-    if _idle_in_turn(session):
+    if says and _idle_in_turn(session):
         return "idle_in_turn"
     return _no_turn(session) if session.turn is None else _open_work(session)
 

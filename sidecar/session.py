@@ -44,7 +44,7 @@ KEPT_VERDICTS = 50
 """Verdicts kept for the session object; older ones live in the log and the journal."""
 
 
-class Tool(Struct):
+class Tool(Struct, gc=False):
     """An open tool call."""
 
     tool: str
@@ -230,7 +230,7 @@ class Session(Struct):
     @property
     def delegating(self) -> bool:
         """Whether the open turn waits for a subagent."""
-        for tool in self.tools.values():  # for every signal: a generator costs more than what it looks at
+        for tool in self.tools.values():  # noqa: SIM110 - a generator costs more than one open tool
             if tool.delegates:
                 return True
         return False

@@ -33,12 +33,12 @@ def move(s: Session, at: float, out: Out) -> None:
 
 def leave(s: Session, at: float, now: Phase, out: Out, into: str | None = None) -> None:
     """Tell the phase that ends and add it to its turn; `now` begins, told as `into` where that is another."""
-    at = max(at, s.phase_since)
-    if s.phase_turn is not None:
-        spent = s.phase_turn.phase_seconds
-        spent[s.phase] = spent.get(s.phase, 0.0) + at - s.phase_since
-    model = s.phase_turn.model if s.phase_turn else s.model
-    out.append(c.PhaseLeft(at, s.phase, s.phase_since, into or now, s.phase_turn, model, s.phase_waits))
+    was, since, turn, model = s.phase, s.phase_since, s.phase_turn, s.model
+    at = max(at, since)
+    if turn is not None:
+        model = turn.model
+        turn.phase_seconds[was] = turn.phase_seconds.get(was, 0.0) + at - since
+    out.append(c.PhaseLeft(at, was, since, into or now, turn, model, s.phase_waits))
     s.phase, s.phase_since, s.phase_turn = now, at, s.turn
     s.phase_waits = waiting_for(s)
 
@@ -86,7 +86,8 @@ def progress(s: Session, at: float, turn: str | None, out: Out) -> None:
     since = s.progress_at
     if since is not None and s.phase_turn is not None and at - since >= GAP:
         out.append(c.GapClosed(at, s.phase, at - since, since, s.phase_turn))
-    s.progress_at = at if since is None else max(since, at)
+    if since is None or at > since:
+        s.progress_at = at
     s.end = s.retry = None
     if s.gone_at is not None and at > s.gone_at:
         s.gone_at = None
@@ -94,12 +95,13 @@ def progress(s: Session, at: float, turn: str | None, out: Out) -> None:
         s.compacting_since = None
     if s.limit is not None:
         s.limit, s.floor = None, max(s.floor, at)
-    if s.turn is not None:
+    if s.turn is not None and s.turn.ending:
         s.turn.ending = _PASSED[s.turn.ending]
-    _recover(s, at, out)
+    if s.verdicts:
+        _recover(s, at, out)
 
 
-_PASSED: Final[dict[Ending, Ending]] = {"": "", "sent": "passed", "passed": "passed", "spent": ""}
+_PASSED: Final[dict[Ending, Ending]] = {"sent": "passed", "passed": "passed", "spent": ""}
 """What work does to our own interrupt: one that had no effect did not end a turn that works on."""
 
 

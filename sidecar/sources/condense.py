@@ -38,10 +38,10 @@ def _finished(signals: list[g.Signal]) -> set[str]:
     begun: set[str] = set()
     ended: set[str] = set()
     for signal in signals:
-        if isinstance(signal, g.ToolStarted):
+        if type(signal) is g.ToolStarted:
             begun.add(signal.call)
             ended.discard(signal.call)
-        elif isinstance(signal, g.ToolEnded) and signal.call in begun:
+        elif type(signal) is g.ToolEnded and signal.call in begun:
             ended.add(signal.call)
     return ended
 
@@ -69,13 +69,15 @@ def _thinned(signals: list[g.Signal], finished: set[str]) -> Iterator[g.Signal]:
 
 def _is_work(signal: g.Signal, finished: set[str]) -> TypeGuard[g.Progress | g.ToolStarted | g.ToolEnded]:
     """Tell whether work was done is all that this says."""
-    if isinstance(signal, g.ToolEnded):
+    if type(signal) is g.ToolStarted:
+        return signal.call in finished
+    if type(signal) is g.ToolEnded:
         return signal.call in finished and not signal.echo
-    return isinstance(signal, g.Progress) or (isinstance(signal, g.ToolStarted) and signal.call in finished)
+    return type(signal) is g.Progress
 
 
 def _plain(signal: g.Signal, finished: set[str]) -> g.Signal:
     """Give a finished call's beginning as work: its end may not be told."""
-    if isinstance(signal, g.ToolStarted) and signal.call in finished:
+    if type(signal) is g.ToolStarted and signal.call in finished:
         return g.Progress(signal.at, signal.turn)
     return signal

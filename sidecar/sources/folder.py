@@ -159,7 +159,7 @@ class Folder:
             if read.event == "vanished":
                 self._scanned = None
                 read = msgspec.structs.replace(read, event=None)
-            if read.lines or read.grew or read.oversized or read.event:
+            if read.blocks or read.grew or read.oversized or read.event:
                 reads.append((path, read))
             budget -= max(0, tail.position - before)
             if budget <= 0:

@@ -2,7 +2,8 @@ r"""Cut a stream of bytes into lines, whatever pieces it arrives in.
 
 Lines end at ``\n`` and nowhere else: JSON strings may hold U+2028 and its kin unescaped, at which text-mode
 splitting breaks a record in two. A line without its newline is never given out, however long it waits: half
-a record is no record.
+a record is no record. Whole lines are given out in blocks, as they lie in the file: most of them can be
+decoded without being cut apart.
 """
 
 from typing import Final
@@ -12,6 +13,11 @@ from typing import Final
 ANCHOR: Final = 64
 
 _BOM: Final = b"\xef\xbb\xbf"
+
+
+def cut(block: bytes) -> list[bytes]:
+    """Give the lines of a block, blank ones and surrounding space left out."""
+    return [line for piece in block.split(b"\n") if (line := piece.strip())]
 
 
 class Lines:
@@ -46,44 +52,41 @@ class Lines:
         """Give the last bytes since the last newline, to compare with the file."""
         return bytes(self._held[-ANCHOR:])
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes and give the lines they complete, blank ones and surrounding space left out."""
-        pieces = data.split(b"\n")
-        rest = pieces.pop()
-        if not pieces:
-            self._hold(rest)
-            return []
-        end = len(data) - len(rest)
+    def feed(self, data: bytes) -> bytes:
+        """Take the next bytes and give the block of lines they complete; empty where these are all blank."""
+        end = data.rfind(b"\n") + 1
+        if not end:
+            self._hold(data)
+            return b""
         near = data[max(0, end - ANCHOR) : end]
         self.anchor = near if end >= ANCHOR else (self.anchor + self.echo + near)[-ANCHOR:]
-        if self.pending:
-            pieces[0] = self._finish(pieces[0])
+        block = self._finish(data, end) if self.pending else data[:end]
         if self.cap < len(data):  # otherwise no line that lies within the data can be too long
-            self._drop_long(pieces)
+            block = self._drop_long(block)
         if self.start:
             self.start = False
-            pieces[0] = pieces[0].removeprefix(_BOM)
+            block = block.removeprefix(_BOM)
         self.pending = 0
-        self._hold(rest)
-        return [line for piece in pieces if (line := piece.strip())]
+        self._hold(data[end:])
+        return b"" if block.isspace() else block
 
-    def _finish(self, piece: bytes) -> bytes:
-        """Complete the unfinished line; empty when it was given up or is too long by now."""
+    def _finish(self, data: bytes, end: int) -> bytes:
+        """Complete the unfinished line; of one that was given up or is too long, only its newline is left."""
         skipping, held = self._skipping, self._held
         self._held, self._skipping = bytearray(), False
-        if skipping:
-            return b""
-        if len(held) + len(piece) > self.cap:
-            self.oversized += 1
-            return b""
-        held += piece
-        return bytes(held)
+        first = data.find(b"\n")
+        if not skipping and len(held) + first <= self.cap:
+            return bytes(held) + data[:end]
+        self.oversized += not skipping
+        return data[first:end]
 
-    def _drop_long(self, pieces: list[bytes]) -> None:
+    def _drop_long(self, block: bytes) -> bytes:
+        pieces = block.split(b"\n")
         for index, piece in enumerate(pieces):
             if len(piece) > self.cap:
                 self.oversized += 1
                 pieces[index] = b""
+        return b"\n".join(pieces)
 
     def _hold(self, rest: bytes) -> None:
         self.pending += len(rest)

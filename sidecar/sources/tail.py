@@ -2,7 +2,8 @@
 
 Between two changes a poll costs one stat and no open file. A changed file is opened, compared with what was
 read before, read within the budget and closed; only while bytes are left over does it stay open, so that its
-deletion does not take them along.
+deletion does not take them along. A little longer than most: each way in which a name can lead elsewhere
+is one short function.
 """
 
 import os
@@ -12,6 +13,7 @@ from typing import Final, Literal, Self
 import msgspec
 
 from sidecar.sources.cursor import Change, Cursor, Mark, Start, first_line
+from sidecar.sources.framing import cut
 from sidecar.sources.openfile import OpenFile, reason, require_regular
 
 Event = Change | Literal["appeared", "vanished", "denied", "error"]
@@ -28,13 +30,18 @@ _TICK_NS: Final = 20_000_000
 class Read(msgspec.Struct, frozen=True, gc=False):
     """What one poll brought."""
 
-    lines: list[bytes]  # whole lines without the newline, never blank ones
+    blocks: list[bytes]  # whole lines as they lie in the file, in blocks of many
     grew: bool  # the file is larger than when last looked at, be it by half a line
     oversized: int  # lines given up for their length
     event: Event | None  # "denied" and "error" for as long as they last, the others once
     generation: int  # counts the files found under this name
     behind: int  # bytes left over the budget; more than 0: poll again soon
     history: bool  # the lines were there when their generation was first seen; never mixed with new ones
+
+    @property
+    def lines(self) -> list[bytes]:
+        """Cut the lines apart: without the newline, never blank ones."""
+        return [line for block in self.blocks for line in cut(block)]
 
 
 class Tail:
@@ -146,7 +153,7 @@ class Tail:
         event = self._recognise(fd, st)
         grew, self.size, self.mtime_ns = st.st_size > self.size, st.st_size, st.st_mtime_ns
         history = self._cursor.pos < (self._cursor.boundary or 0)
-        lines, failure = self._cursor.read(fd, self.size, budget)
+        blocks, failure = self._cursor.read(fd, self.size, budget)
         behind, oversized = max(0, self.size - self._cursor.pos), self._cursor.take_oversized()
         if failure is not None:
             self.failure, event, behind = reason(failure), event or "error", 0
@@ -156,7 +163,7 @@ class Tail:
             self._file.keep()
         else:
             self._file.close()
-        return Read(lines, grew, oversized, event, self.generation, behind, history and bool(lines))
+        return Read(blocks, grew, oversized, event, self.generation, behind, history and bool(blocks))
 
     def _recognise(self, fd: int, st: os.stat_result) -> Event | None:
         cursor = self._cursor

@@ -106,9 +106,9 @@ def whole(*, grown: bool) -> Callable[[list[str]], int]:
         for path in paths:
             transcript = Transcript(Path(path).stem, clock, by_entrypoint, began)
             for read in reads(path):
-                count += len(read.lines)
+                count += sum(map(len, read.blocks))
                 now = clock.now()
-                fleet.observe("claude-code", transcript.feed(read.lines, now if grown else None), now)
+                fleet.observe("claude-code", transcript.feed(read.blocks, now if grown else None), now)
         return count
 
     return run

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.sources.cursor import _CHUNK
 from sidecar.sources.tail import Tail
 
 Unprivileged = Callable[[], AbstractContextManager[None]]
@@ -145,7 +146,7 @@ def test_what_was_read_before_an_error_is_given_and_the_rest_later(
     assert (read.event, read.behind, follower.failure) == ("appeared", 0, "EIO")
     rest = follower.poll()
     assert (rest.event, rest.generation) == (None, 0)
-    assert len(read.lines) == 2 * (256 << 10) // 100
+    assert len(read.lines) == 2 * _CHUNK // 100
     assert len(read.lines) + len(rest.lines) == 10_000
 
 

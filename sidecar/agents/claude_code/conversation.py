@@ -77,8 +77,10 @@ class Conversation:
             return "progress"
         if x.type == "assistant":
             return self._assistant(x, body, at, stamp)
-        if any(b.type == "tool_result" for b in r.blocks(body)):
-            return self._tool_results(x, body, at)
+        blocks = r.blocks(body)
+        for block in blocks:
+            if block.type == "tool_result":
+                return self._tool_results(x, blocks, at)
         return self._text(x, r.text_prefix(body), (at, began), stamp)
 
     def _ends(self, *signals: g.Signal) -> None:
@@ -128,10 +130,10 @@ class Conversation:
         self._sources_named = self._sources_named or x.prompt_source is not None
         return bool(x.prompt_source or x.is_sidechain or not self._sources_named)
 
-    def _tool_results(self, x: r.Record | r.Usual, body: r.Body, at: float) -> Kind:
+    def _tool_results(self, x: r.Record | r.Usual, blocks: list[r.Block], at: float) -> Kind:
         # A resume writes the results that a killed process could not: nothing worked.
         echo = x.tool_denial_kind == "interrupted"
-        for block in r.blocks(body):
+        for block in blocks:
             if block.type == "tool_result":
                 call = block.tool_use_id or ""
                 self._open.discard(call)

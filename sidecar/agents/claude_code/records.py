@@ -3,14 +3,15 @@
 Content is never materialised: texts stay undecoded bytes, of which at most a known prefix is
 compared. Fields are declared as loosely as they are written: their types differ by version.
 
-A line is decoded once, into a `Usual`, in which the blocks are typed. Whatever does not fit that, a
-prompt that is plain text above all, is decoded again as a `Record`, which leaves the message for
-later. A line that is `Usual` means the same as a `Record`: only the cost differs. Longer than most
-modules: it is one table of fields, in two forms.
+Lines are decoded many at a time, each into a `Usual`, in which the blocks are typed. What does not
+fit that, and a prompt that is plain text, is decoded again as a `Record`, which leaves the message
+for later. A line that is `Usual` means the same as a `Record`: only the cost differs. Longer than
+most modules: it is one table of fields, in two forms.
 """
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Final
 
 import msgspec
@@ -85,14 +86,24 @@ class Message(Struct):
     content: Raw = NOTHING
 
 
+class Text(Enum):
+    """Stands for any text, of which nothing is kept: all strings decode into the one member."""
+
+    ANY = "any"
+
+    @classmethod
+    def _missing_(cls, _: object) -> Text:
+        return cls.ANY
+
+
 class Spoken(Struct):
-    """A message whose content is a list of blocks, as nearly all are."""
+    """A message whose content is a list of blocks, as nearly all are; a text is looked at again."""
 
     id: str | None = None
     model: str | None = None
     stop_reason: str | None = None
     usage: Usage | None = None
-    content: list[Block] = []
+    content: list[Block] | Text = []
 
 
 class ToolUseResult(Struct, rename="camel"):
@@ -141,7 +152,7 @@ class Usual(Envelope, rename="camel"):
     """A line in which all has its usual shape."""
 
     message: Spoken | None = None
-    tool_use_result: ToolUseResult | None = None
+    tool_use_result: ToolUseResult | list[Raw] | Text | None = None
 
 
 Body = Message | Spoken
@@ -166,9 +177,6 @@ _results = msgspec.json.Decoder(ToolUseResult)
 _quotas = msgspec.json.Decoder(Quota)
 _errors = msgspec.json.Decoder(ErrorDetail)
 
-usual: Final = msgspec.json.Decoder(Usual).decode
-"""Decodes a line of the usual shape; raises what `DAMAGE` names."""
-
 
 def message(record: Record | Usual) -> Body | None:
     """The message; None where there is none or its shape is broken."""
@@ -185,7 +193,7 @@ def blocks(body: Body) -> list[Block]:
     """The content blocks; none where the content is a text or broken."""
     content = body.content
     if not isinstance(content, Raw):
-        return content
+        return content if isinstance(content, list) else []
     try:
         return _blocks.decode(content)
     except DAMAGE:
@@ -212,7 +220,9 @@ def went_to_background(record: Record | Usual) -> bool:
             result = _results.decode(result)
         except DAMAGE:
             return False
-    return result is not None and (bool(result.is_async) or result.status == "async_launched")
+    if not isinstance(result, ToolUseResult):
+        return False
+    return bool(result.is_async) or result.status == "async_launched"
 
 
 def quota_reset(record: Envelope) -> float | None:

@@ -4,7 +4,7 @@
   files too, with old stamps or none: it never moves a clock.
 - Files are rewritten and histories copied, so a record is told by its id, once.
 
-Three lines longer than most modules: the short way that every line takes is spelt out.
+A little longer than most modules: the short way that every line takes is spelt out.
 """
 
 from __future__ import annotations
@@ -19,18 +19,16 @@ from sidecar.agents.claude_code import records as r
 from sidecar.agents.claude_code.conversation import REMEMBERED, Conversation
 from sidecar.clock import Clock, iso, parse
 from sidecar.sources.condense import condense
-from sidecar.sources.records import DAMAGE, Records
+from sidecar.sources.framing import cut
+from sidecar.sources.records import Blocks, Records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 FRESH: Final = 2.0
 """A record that arrives this soon after its stamp counts at the stamp; any other at arrival."""
 
 CONVERSATION: Final = frozenset(("user", "assistant", "system"))
-
-BOOKKEEPING: Final = b'{"type":'
-"""How records that are no part of the conversation begin. Only a hint at what to decode them into."""
 
 CANONICAL: Final = len("2026-01-01T00:00:00.000Z")
 """How the agent writes stamps, and how `iso` writes them back."""
@@ -61,6 +59,7 @@ class Transcript:
         self._since = since
         self._now = self._skew = 0.0
         self._arrival: float | None = None
+        self._blocks = Blocks(r.Usual)
         self._records = Records(r.Record)
         self._last: float | None = None
         self._written: str | None = None
@@ -75,20 +74,11 @@ class Transcript:
         self._described: list[g.Observation] = []
         self._counts = dict.fromkeys(("progress", "presence", "unknown", "malformed"), 0)
 
-    def feed(self, lines: Iterable[bytes], arrival: float | None, oversized: int = 0) -> list[g.Observation]:
-        """The signals of these lines. `arrival` None: they lay there before, their stamps count."""
+    def feed(self, blocks: Iterable[bytes], arrival: float | None, oversized: int = 0) -> list[g.Observation]:
+        """The signals of these blocks of lines. `arrival` None: they lay there before, their stamps count."""
         self._now, self._skew, self._arrival = self._clock.now(), self._clock.core(0.0), arrival
-        usual, take = r.usual, self._take
-        for line in lines:
-            if line.startswith(BOOKKEEPING):
-                self._loose(line)
-                continue
-            try:
-                x = usual(line)
-            except DAMAGE:
-                self._loose(line)
-            else:
-                take(x)
+        for block in blocks:
+            self._read(block)
         out = [*self._described, *self._told()]
         self._described.clear()
         counts, session = self._counts, self.session
@@ -97,14 +87,31 @@ class Transcript:
             self._counts = dict.fromkeys(counts, 0)
         return out
 
-    def _told(self) -> Iterator[g.Observation]:
+    def _told(self) -> list[g.Observation]:
         """What the conversations said, of long ago only what still matters."""
+        told: list[g.Observation] = []
         for session, conversation in self._conversations.items():
             signals = conversation.told()
             if self._arrival is None:
                 signals = condense(signals, self._since)
-            for signal in signals:
-                yield g.Observation(session, signal)
+            told += [g.Observation(session, signal) for signal in signals]
+        return told
+
+    def _read(self, block: bytes) -> None:
+        """Take a block of lines, at once where all of them have their usual shape."""
+        found = self._blocks.decode(block)
+        if found is None:
+            for line in cut(block):
+                self._loose(line)
+            return
+        at, take, text = 0, self._take, r.Text.ANY
+        for x, end in zip(*found, strict=True):
+            message = x.message
+            if message is not None and message.content is text:
+                self._loose(block[at:end])  # of a text only a `Record` shows the beginning
+            else:
+                take(x)
+            at = end + 1
 
     def _loose(self, line: bytes) -> None:
         """Take a line of any other shape, or damaged."""
@@ -120,17 +127,19 @@ class Transcript:
         if x.type not in CONVERSATION:
             self._counts["presence" if x.type in r.PRESENCE else "unknown"] += 1
             return
-        session = self._session_of(x) if x.uuid is None or not self._repeated(x.uuid) else None
+        uuid = x.uuid
+        session = self._session_of(x) if uuid is None or not self._repeated(uuid) else None
         if session is None or at is None:
             self._counts["presence"] += 1
             return
         if x.version != self._version or x.entrypoint != self._entrypoint or session != self._whose:
             self._describe(session, x, at)
-        self.cwd = x.cwd or self.cwd
+        if x.cwd:
+            self.cwd = x.cwd
         written, stamp = self._written, self.stamp
         if written is None:
             written = iso(self._clock.wall(at) if stamp is None else stamp)
-        began = at if stamp is None else min(at, stamp + self._skew)
+        began = at if stamp is None or stamp + self._skew > at else stamp + self._skew
         self._counts[self._conversation.tell(x, at, began, written)] += 1
 
     def _at(self, stamp: str | float | None) -> float | None:

@@ -173,7 +173,7 @@ class Transcripts:
         if decoder is None:
             decoder = Transcript(PurePath(path).stem, self._clock, self._attends, self._began)
             self._decoders[path] = decoder
-        out = decoder.feed(read.lines, None if read.history else now, read.oversized)
+        out = decoder.feed(read.blocks, None if read.history else now, read.oversized)
         session = decoder.session
         if session is None:
             return out
@@ -185,7 +185,7 @@ class Transcripts:
             )
         if read.event in ("vanished", "denied", "error"):
             out += self._vanished(path, now)
-        elif path in self._lost and read.lines:
+        elif path in self._lost and read.blocks:
             self._lost.discard(path)
             out.append(g.Observation(session, g.SourceUp(now, "transcript", "record")))
         return out

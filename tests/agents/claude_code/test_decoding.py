@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from sidecar.agents.claude_code import records as r
 from sidecar.agents.claude_code.transcript import Transcript, by_entrypoint
 from sidecar.clock import RecordedClock
+from sidecar.sources.records import Blocks
 
 if TYPE_CHECKING:
     from sidecar import signals as g
@@ -97,12 +97,54 @@ def lines(draw: st.DrawFn) -> bytes:
 
 
 def feed(given_lines: list[bytes], arrival: float | None) -> list[g.Observation]:
+    """All lines in one block, as they lie in a file."""
+    block = b"".join(line + b"\n" for line in given_lines)
+    return Transcript(SESSION, RecordedClock(NOW), by_entrypoint).feed([block], arrival)
+
+
+def one_by_one(given_lines: list[bytes], arrival: float | None) -> list[g.Observation]:
     return Transcript(SESSION, RecordedClock(NOW), by_entrypoint).feed(given_lines, arrival)
 
 
 def the_long_way(given_lines: list[bytes], arrival: float | None) -> list[g.Observation]:
-    with patch.object(r, "usual", side_effect=msgspec.DecodeError):
+    with patch.object(Blocks, "decode", return_value=None):
         return feed(given_lines, arrival)
+
+
+DAMAGES = (b"", b" ", b"\r", b"\0", b"{", b"}", b'"', b"}{", b"\n", b"3}", b'{"a":', b"\xff", b"\xef\xbb\xbf")
+
+
+@st.composite
+def damaged_lines(draw: st.DrawFn) -> bytes:
+    """Write a line with something wrong at an end or in the middle, or two records on it, or half of one."""
+    line, other, piece = draw(lines()), draw(lines()), draw(st.sampled_from(DAMAGES))
+    at = draw(st.integers(0, len(line)))
+    spoilt = (line + piece, piece + line, line[:at] + piece + line[at:], line + other, line[:at] + other)
+    return draw(st.sampled_from(spoilt))
+
+
+@given(st.lists(lines() | damaged_lines(), max_size=6), st.sampled_from((None, NOW)))
+@example([b'{"type":"user"}{"type":"user"}', b'{"type":\n"assistant"}'], NOW)
+@example([b'{"type":"user"}{"type":"user"}', b'{"type":"user","message":\n{}}'], NOW)
+@example([b'{"type":"user","message":{"content":[]}\n}{"type":"user"}'], NOW)
+def test_a_block_says_what_its_lines_say(given_lines: list[bytes], arrival: float | None) -> None:
+    assert feed(given_lines, arrival) == the_long_way(given_lines, arrival)
+
+
+@given(st.lists(lines(), max_size=6), st.sampled_from((None, NOW)))
+def test_blocks_may_be_cut_anywhere_between_lines(given_lines: list[bytes], arrival: float | None) -> None:
+    assert feed(given_lines, arrival) == one_by_one(given_lines, arrival)
+
+
+def test_lines_of_the_usual_shape_are_not_looked_at_one_by_one() -> None:
+    text = json.dumps({"type": "user", "message": {"content": "what?"}, "toolUseResult": "Error: no"})
+    results = json.dumps({"type": "user", "message": {"content": []}, "toolUseResult": [{"type": "text"}, 1]})
+    block = f'{text}\n{results}\n{{"type":"mode"}}\n'.encode()
+    found = Blocks(r.Usual).decode(block)
+    assert found is not None
+    records, ends = found
+    assert [record.type for record in records] == ["user", "user", "mode"]
+    assert [block[end : end + 1] for end in ends] == [b"\n"] * 3
 
 
 @given(st.lists(lines(), max_size=6), st.sampled_from((None, NOW)))
