@@ -59,7 +59,7 @@ EVENT = {
 }
 STREAM = {
     *("t", "type", "sessionId", "promptId", "sessionUpdate", "stopReason", "serverTimestamp"),
-    *("event", "run_id", "timestamp"),
+    *("event", "run_id", "timestamp", "toolCallId", "toolName", "kind", "status", "phase"),
 }
 ASKED = ("input", "output", "raw")  # whatever is in these, under whatever name, is somebody's words
 # Beginnings by which a decoder tells one text from another; the word follows them.

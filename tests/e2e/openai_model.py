@@ -1,7 +1,8 @@
 """The scripted model behind OpenAI's chat completions, as agents with a provider of their own ask it.
 
-The steps are those of `model`, with one more: `headers` answers with headers and never with a body. Requests
-that bring no tools (titles, summaries) are answered at once and follow no script.
+The steps are those of `model`, with two more: `headers` answers with headers and never with a body, `begun`
+names a tool and never says all of what it is to be called with. Requests that bring no tools (titles,
+summaries) are answered at once and follow no script.
 """
 
 from __future__ import annotations
@@ -54,6 +55,11 @@ async def chunks_for(step: str) -> AsyncIterator[Json]:
     """What is streamed, and when."""
     verb, _, rest = step.partition(" ")
     if verb == "headers":
+        await asyncio.sleep(FOREVER)
+    if verb == "begun":
+        torn = call(0, rest, {})
+        torn["function"]["arguments"] = '{"command": "tou'
+        yield {"delta": {"role": "assistant", "tool_calls": [torn]}}
         await asyncio.sleep(FOREVER)
     calls = calls_for(step)
     for each in calls:

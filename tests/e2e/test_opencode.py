@@ -43,7 +43,7 @@ def goes_on(opencode: OpenCode, sidecar: Beside, session: str) -> None:
     sidecar.expect("turn.end", session=session, outcome="completed")
 
 
-@pytest.mark.parametrize("script", ["[[blackhole]]", "[[headers]]", "[[stall 3]]"])
+@pytest.mark.parametrize("script", ["[[blackhole]]", "[[headers]]", "[[stall 3]]", "[[begun bash]]"])
 def test_a_hung_turn_is_ended_within_its_bound_and_the_session_goes_on(
     opencode: OpenCode, script: str
 ) -> None:

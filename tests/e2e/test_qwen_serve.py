@@ -48,7 +48,7 @@ def stalled(sidecar: Beside, session: str, turn: str, bound: str) -> Json:
     return verdict
 
 
-@pytest.mark.parametrize("script", ["[[blackhole]]", "[[headers]]", "[[stall 3]]"])
+@pytest.mark.parametrize("script", ["[[blackhole]]", "[[headers]]", "[[stall 3]]", "[[begun read_file]]"])
 def test_a_hung_turn_is_ended_and_the_session_goes_on(qwen: Qwen, script: str) -> None:
     with Beside(qwen) as sidecar:
         session = qwen.session()
@@ -91,6 +91,22 @@ def test_a_permission_that_nobody_gives_is_ended(sandbox: Sandbox) -> None:
         assert verdict["reason"].startswith("waiting for permission for 4")
         assert not qwen.status(session)["isWaitingForPermission"]
         goes_on(qwen, sidecar, session)
+
+
+def test_a_tool_that_was_permitted_is_known_to_run(sandbox: Sandbox) -> None:
+    with closing(Qwen(sandbox, "default")) as qwen, Beside(qwen) as sidecar:
+        session = qwen.session()
+        command = "touch x; sleep 10 # intentional-sleep: y"
+        turn = qwen.prompt(session, f"[[{shell(command)};;text done]]")
+        sidecar.expect("turn.start", session=session, turn=turn)
+        until(lambda: sidecar.sessions()[session]["phase"] == "waiting", "it is seen to wait")
+        (asked,) = qwen.status(session)["pendingInteractions"]
+        answer = {"outcome": {"outcome": "selected", "optionId": "proceed_once"}}
+        qwen.api("POST", f"/permission/{asked['requestId']}", answer)
+        ended = sidecar.expect("turn.end", session=session, turn=turn, seconds=60)
+        assert (ended["outcome"], ended["tool_calls"]) == ("completed", 1)
+        assert sidecar.events("turn.stalled") == []
+        assert sidecar.sessions()[session]["turn"]["phase_seconds"]["tool"] >= 8
 
 
 def test_what_fails_or_is_cancelled_by_others_is_told_as_that(qwen: Qwen) -> None:

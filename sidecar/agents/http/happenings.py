@@ -9,7 +9,7 @@ import msgspec
 
 from sidecar import signals as g
 from sidecar.agents.http.entries import stamp_of
-from sidecar.agents.http.paths import find, word
+from sidecar.agents.http.paths import MISSING, find, word
 from sidecar.clock import iso
 from sidecar.sources.records import mending
 
@@ -70,12 +70,24 @@ class Happenings:
     def _tool(self, event: Any, kind: str, call: str, turn: str | None, at: float) -> g.Signal | None:  # noqa: ANN401 - JSON; one event taken apart
         settings = self._settings
         state = None if settings.tool_state is None else word(find(event, settings.tool_state))
-        over = settings.tool_state is None or state in settings.tool_over
-        if kind in settings.tool_ended and over:
+        over = state is not None and state in settings.tool_over
+        if self._prepared(event):  # one that is given up goes with its attempt, which is no work
+            return None if over or kind not in settings.tool_started else g.Progress(at, turn)
+        if kind in settings.tool_ended and (over or settings.tool_state is None):
             return g.ToolEnded(at, call)
-        if kind in settings.tool_started and not (state is not None and over):
+        if kind in settings.tool_started and not over and self._starts(event, kind):
             return g.ToolStarted(at, call, tool_of(event, settings.tool), turn=turn)
         return None
+
+    def _prepared(self, event: Any) -> bool:  # noqa: ANN401 - JSON
+        """Whether the model still writes the call."""
+        told = self._settings.tool_prepared
+        return bool(told) and all(word(find(event, path)) == value for path, value in told.items())
+
+    def _starts(self, event: Any, kind: str) -> bool:  # noqa: ANN401 - JSON
+        """Whether an event of a type that tells more than starts is one."""
+        path = self._settings.tool_start
+        return path is None or kind not in self._settings.tool_ended or find(event, path) is not MISSING
 
     def _turn(self, event: Any, at: float) -> str | None:  # noqa: ANN401 - JSON
         """The turn that the event belongs to; None where it could say so and does not."""

@@ -40,7 +40,9 @@ QWEN_SERVE: Final[dict[str, Any]] = {
         "background": "hasRunningBackgroundTasks",
         "next": "nextCursor",
     },
-    # `prompt_cancelled` is no end: it also comes before an error, and where nothing runs.
+    # `prompt_cancelled` is no end: it also comes before an error, and where nothing runs. A call is told
+    # of as soon as the model names the tool, and once more when it runs, which has its kind; heartbeats
+    # of it have none. One that had to be permitted is not told of again: its request is its start.
     "events": {
         "path": "/session/{id}/events",
         "replayed": "replay_complete",
@@ -50,11 +52,13 @@ QWEN_SERVE: Final[dict[str, Any]] = {
         "turn": "promptId",
         "turn_started": ["user_message_chunk"],
         "progress": ["agent_message_chunk", "agent_thought_chunk", "plan"],
-        "tool_started": ["tool_call"],
+        "tool_started": ["tool_call", "tool_call_update", "permission_request"],
+        "tool_start": "data.update.kind",
+        "tool_prepared": {"data.update._meta.phase": "preparing"},
         "tool_ended": ["tool_call_update"],
         "tool_state": "data.update.status",
-        "call": ["data.update.toolCallId"],
-        "tool": ["data.update._meta.toolName", "data.update.kind"],
+        "call": ["data.update.toolCallId", "data.toolCall.toolCallId"],
+        "tool": ["data.update._meta.toolName", "data.update.kind", "data.toolCall._meta.toolName"],
         "ends": {"turn_complete": "completed", "turn_error": "failed", "session_died": "died"},
         "outcome": "data.stopReason",
         "outcomes": {"cancelled": "interrupted"},

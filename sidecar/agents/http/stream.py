@@ -47,6 +47,13 @@ class Events(Struct, frozen=True, kw_only=True):
     tool_started: tuple[str, ...] = ()
     """The types that say that a tool runs."""
 
+    tool_start: str | None = None
+    """Where only a tool's start leads, of the types that tell its end, too. Off: any that is no end."""
+
+    tool_prepared: dict[str, str] = {}
+    """Paths with the value that each has while the model still writes what a tool is to be called with:
+    that is work of the model's, and no tool runs yet. None: one runs from its first word on."""
+
     tool_ended: tuple[str, ...] = ()
     """The types that say that it has ended, or what has become of it: see `tool_state`."""
 
@@ -78,7 +85,7 @@ class Events(Struct, frozen=True, kw_only=True):
         """Every path has to be one."""
         if "{id}" not in checked_path(self.path):
             raise ValueError("path has no {id} in it")
-        named = (self.tool_state, self.stamp, self.session, self.turn, self.outcome)
-        for path in (*self.type, *self.call, *self.tool, *named):
+        named = (self.tool_state, self.tool_start, self.stamp, self.session, self.turn, self.outcome)
+        for path in (*self.type, *self.call, *self.tool, *self.tool_prepared, *named):
             if path is not None:
                 steps(path)

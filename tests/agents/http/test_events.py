@@ -54,6 +54,16 @@ CHUNK = "agent_message_chunk"
 
 
 TOOL: dict[str, Any] = {"toolCallId": "c1", "kind": "execute", "title": "rm -rf the secret plan"}
+WRITTEN: dict[str, Any] = TOOL | {"_meta": {"toolName": "sh", "phase": "preparing"}}
+"""The call is still being written."""
+BEAT: dict[str, Any] = {"toolCallId": "c1", "_meta": {"toolName": "sh", "shellProgress": {}}}
+ASKED = json.dumps(
+    {
+        "type": "permission_request",
+        "promptId": "p1",
+        "data": {"toolCall": {"toolCallId": "c1", "kind": "execute", "_meta": {"toolName": "sh"}}},
+    }
+).encode()
 
 
 @pytest.mark.parametrize(
@@ -68,7 +78,14 @@ TOOL: dict[str, Any] = {"toolCallId": "c1", "kind": "execute", "title": "rm -rf 
         ),
         (update("tool_call_update", **TOOL, status="completed"), g.ToolEnded(5, "c1")),
         (update("tool_call_update", **TOOL, status="failed"), g.ToolEnded(5, "c1")),
-        (update("tool_call_update", **TOOL, status="in_progress"), g.Presence(5)),
+        (update("tool_call", **WRITTEN, status="pending"), g.Progress(5, "p1")),
+        (update("tool_call_update", **WRITTEN, status="failed"), g.Presence(5)),
+        (
+            update("tool_call_update", **TOOL, status="in_progress"),
+            g.ToolStarted(5, "c1", "execute", turn="p1"),
+        ),
+        (update("tool_call_update", **BEAT, status="in_progress"), g.Presence(5)),
+        (ASKED, g.ToolStarted(5, "c1", "sh", turn="p1")),
         (update("tool_call"), g.Presence(5)),
         (update("available_commands_update"), g.Presence(5)),
         (update(CHUNK, turn=None), g.Progress(5)),
@@ -186,6 +203,34 @@ async def test_a_turn_begins_with_its_prompt_and_ends_with_its_end(room: Room) -
     room.events.want(set(), {"s"})
     await room.read()
     assert {k: v for k, v in room.session.turns.items() if v} == {"interrupted": 1}
+
+
+async def test_a_tool_runs_when_its_call_is_written_and_not_before(room: Room) -> None:
+    await room.listen(update(PROMPT), update("tool_call", **WRITTEN, status="pending"))
+    assert room.session.phase == "model"
+    await room.tell(update("tool_call_update", **TOOL, status="in_progress"))
+    assert (str(room.session.phase), list(room.session.tools)) == ("tool", ["c1"])
+    moved = room.session.progress_at
+    await asyncio.sleep(60)
+    await room.tell(update("tool_call_update", **BEAT, status="in_progress"))
+    assert room.session.progress_at == moved, "a heartbeat is no work"
+    await room.tell(update("tool_call_update", **TOOL, status="completed"))
+    assert room.session.turn is not None
+    assert (room.session.phase, room.session.turn.tool_calls) == ("model", 1)
+
+
+async def test_a_tool_that_was_permitted_runs_though_nothing_says_so(room: Room) -> None:
+    await room.listen(update(PROMPT), update("tool_call", **WRITTEN, status="pending"), ASKED)
+    await room.tell(ended("permission_resolved"))
+    assert str(room.session.phase) == "tool"
+    await room.tell(update("tool_call_update", **TOOL, status="completed"))
+    assert room.session.phase == "model"
+
+
+def test_of_a_type_that_tells_all_any_that_is_no_end_is_a_start_unless_it_is_said_which() -> None:
+    data = update("tool_call_update", **BEAT, status="in_progress")
+    (signal,) = Happenings(replace(QWEN, tool_start=None), RecordedClock(5)).of(data, 5)
+    assert signal == g.ToolStarted(5, "c1", "sh", turn="p1")
 
 
 async def test_an_end_that_was_told_and_not_yet_read_says_how(room: Room) -> None:
