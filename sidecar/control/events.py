@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from sidecar.control import api
 from sidecar.control.api import Hosted, Settings, Unreachable
+from sidecar.sources.sse import Cutter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -119,35 +120,10 @@ async def streamed(settings: Settings, endpoint: str) -> AsyncGenerator[bytes, N
     async with api.request(settings, endpoint, "GET", url, timeout=timeout) as answer:
         if answer.status != api.OK:
             raise Unreachable(f"HTTP {answer.status}")
-        cutter = Cutter()
+        cutter = Cutter(MAX_EVENT, Unreachable)
         async for chunk in answer.content.iter_any():
-            for data in cutter.feed(chunk):
-                yield data
-
-
-class Cutter:
-    """Server-sent events out of chunks: the data of each, whatever pieces it comes in."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-        self._data: list[bytes] = []
-        self._size = 0
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The events that this chunk completes. Raises Unreachable where one never ends."""
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        done = []
-        for line in lines:
-            line = line.removesuffix(b"\r")  # noqa: PLW2901 - both ends of line are allowed
-            if line.startswith(b"data:"):
-                self._data.append(line[5:].removeprefix(b" "))
-                self._size += len(line)
-            elif not line and self._data:
-                done.append(b"\n".join(self._data))
-                self._data, self._size = [], 0
-        if self._size + len(self._rest) > MAX_EVENT:
-            raise Unreachable("an event is too large")
-        return done
+            for sent in cutter.feed(chunk):
+                yield sent.data
 
 
 def event_of(data: bytes) -> Event | None:

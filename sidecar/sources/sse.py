@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
+LONGEST_ID: Final = 256
+"""Bytes of an event's id; one that is longer is not repeated to the server."""
+
+
+class Sent(NamedTuple):
+    """A server-sent event, and the newest name that the server has given by then, to go on from."""
+
+    data: bytes
+    id: str | None = None
+
 
 class Cutter:
-    """The data of each event, or None for one that is larger than `most` bytes."""
+    """Each event as it was sent, whatever pieces it comes in."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, refuse: type[Exception] | None = None, after: str | None = None) -> None:
+        """An event of more than `most` bytes raises `refuse`, or has no data where that is None.
+
+        `after`: the id of the event that the stream goes on from.
+        """
+        self._most, self._refuse = most, refuse
+        self._id = after
         self._rest = bytearray()
         self._data: list[bytes] = []
         self._size = 0
         self._skipping = False
         self._torn = False
 
-    def feed(self, chunk: bytes) -> list[bytes | None]:
-        """The events that this chunk completes."""
-        done: list[bytes | None] = []
+    def feed(self, chunk: bytes) -> list[Sent]:
+        """The events that this chunk completes; the data of those that are too large is empty."""
+        done: list[Sent] = []
         scanned = len(self._rest)
         self._rest += chunk
         start = 0
@@ -30,7 +47,7 @@ class Cutter:
             self._rest.clear()
         return done
 
-    def _line(self, line: bytes, done: list[bytes | None]) -> None:
+    def _line(self, line: bytes, done: list[Sent]) -> None:
         if self._torn:
             self._torn = False  # the rest of a line that was let go of: no end of an event, though empty
         elif line.startswith(b"data:") and not self._skipping:
@@ -38,12 +55,20 @@ class Cutter:
             self._size += len(line)
             if self._size > self._most:
                 self._skip()
+        elif line.startswith(b"id:"):
+            self._note(line[3:].strip())
         elif not line:
             if self._data or self._skipping:
-                done.append(None if self._skipping else b"\n".join(self._data))
+                done.append(Sent(b"\n".join(self._data), self._id))
             self._data, self._size, self._skipping = [], 0, False
+
+    def _note(self, name: bytes) -> None:
+        if name.isascii() and len(name) <= LONGEST_ID and name.decode("ascii").isprintable():
+            self._id = name.decode("ascii")
 
     def _skip(self) -> None:
         """Let go of an event that is too large, and of the rest of it."""
+        if self._refuse is not None:
+            raise self._refuse("an event is too large")
         self._skipping = True
         self._data, self._size = [], 0

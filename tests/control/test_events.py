@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from sidecar.agent import Can
 from sidecar.clock import RecordedClock
-from sidecar.control.api import Hosted, Unreachable
-from sidecar.control.events import MAX_EVENT, Cutter, Event, Lost, event_of
+from sidecar.control.api import Hosted
+from sidecar.control.events import Event, Lost, event_of
 from sidecar.control.host import HostControl, Settings
 from tests.control.api_server import Server, serving, session
 
@@ -165,32 +165,9 @@ async def test_whoever_stops_listening_leaves_nothing_behind(run: Path) -> None:
 # The wire.
 
 
-def test_events_are_cut_whatever_pieces_they_come_in() -> None:
-    wire = b': hello\r\n\r\ndata: {"a":\r\ndata: 1}\r\nid: 7\r\n\r\ndata:x\n\nevent: y\n\ndata: half'
-    for size in range(1, len(wire) + 1):
-        cutter = Cutter()
-        done = [event for n in range(0, len(wire), size) for event in cutter.feed(wire[n : n + size])]
-        assert done == [b'{"a":\n1}', b"x"]
-
-
-@pytest.mark.parametrize(
-    "wire", [b"data: " + b"x" * MAX_EVENT, b"data: " + b"x" * 99 + b"\n"], ids=["line", "lines"]
-)
-def test_an_event_without_end_is_given_up(wire: bytes) -> None:
-    cutter = Cutter()
-    with pytest.raises(Unreachable, match="too large"):
-        feed_for_ever(cutter, wire)
-
-
-def feed_for_ever(cutter: Cutter, wire: bytes) -> None:
-    for _ in range(10_000):
-        assert cutter.feed(wire) == []
-
-
 @given(st.binary(max_size=300))
-def test_nothing_on_the_wire_raises(wire: bytes) -> None:
-    for data in Cutter().feed(wire + b"\n\n"):
-        event_of(data)
+def test_nothing_that_is_told_raises(data: bytes) -> None:
+    event_of(data)
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,17 @@ from msgspec import Raw, Struct
 
 from sidecar import signals as g
 from sidecar.agent import SourceDown
-from sidecar.agents.http.cutter import Cutter
 from sidecar.agents.http.entries import Listed, listed, stamp_of
 from sidecar.agents.http.events import SOURCE
 from sidecar.agents.http.happenings import Happenings, decoded, first
 from sidecar.agents.http.paths import find, word
 from sidecar.agents.http.presets import PRESETS
+from sidecar.agents.http.server import MAX_EVENT
 from sidecar.agents.http.settings import Settings
 from sidecar.agents.http.track import Track
 from sidecar.clock import RecordedClock
 from sidecar.sources.records import Records
+from sidecar.sources.sse import Cutter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,7 +102,7 @@ def _told(file: Path) -> list[Told]:
 
 def _lines(path: Path) -> Iterator[Line]:
     """Whole lines, or events as they were sent; a last one without an end was being written."""
-    records, cutter = Records(Line), Cutter()
+    records, cutter = Records(Line), Cutter(MAX_EVENT)
     with path.open("rb") as file:
         for line in file:
             if not line.endswith(b"\n") or len(line) > CAP:

@@ -18,8 +18,8 @@ import msgspec
 from yarl import URL
 
 from sidecar.agent import SourceDown
-from sidecar.agents.http.cutter import Cutter, Sent
 from sidecar.sources.records import mending
+from sidecar.sources.sse import Cutter, Sent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 MAX_ANSWER: Final = 1 << 20
 """Bytes of one answer: a thousand entries are a quarter of that."""
+
+MAX_EVENT: Final = 1 << 20
+"""Bytes of one event: whole tool outputs travel in them."""
 
 MAX_TOKEN: Final = 4096
 
@@ -92,7 +95,7 @@ class Server:
             if answer.content_type != "text/event-stream":
                 raise SourceDown("its answer is no event stream")
             yield Sent(b"", after)
-            cutter = Cutter(after)
+            cutter = Cutter(MAX_EVENT, SourceDown, after)
             async for chunk in answer.content.iter_any():
                 for sent in cutter.feed(chunk):
                     yield sent

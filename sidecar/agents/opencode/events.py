@@ -52,7 +52,7 @@ class Events:
         self._tracks = tracks
         self._decoder = decoder
         self._poll = poll
-        self._told: deque[tuple[float, bytes | None]] = deque()
+        self._told: deque[tuple[float, bytes]] = deque()
         self._size = 0
         self._decoded: list[g.Observation] = []
         self._stream: asyncio.Task[None] | None = None
@@ -99,7 +99,7 @@ class Events:
     def _decode(self) -> None:
         while self._told:
             at, data = self._told.popleft()
-            if data is None:
+            if not data:
                 self._decoder.oversized()
             else:
                 self._decoded += self._decoder.feed(data, at)
@@ -153,14 +153,14 @@ class Events:
             # What drips without ever being an event is no stream either.
             async with asyncio.timeout(settings.stream_timeout) as dead:
                 async for chunk in answer.content.iter_any():
-                    for data in cutter.feed(chunk):
-                        self._tell(data)
+                    for sent in cutter.feed(chunk):
+                        self._tell(sent.data)
                         dead.reschedule(now() + settings.stream_timeout)
 
-    def _tell(self, data: bytes | None) -> None:
+    def _tell(self, data: bytes) -> None:
         """Keep an event for the next read; what is kept undecoded is bounded, its signals are small."""
         self._told.append((self._tracks.clock.now(), data))
-        self._size += len(data or b"")
+        self._size += len(data)
         if self._size > READ_AHEAD:
             self._decode()
         if not self._up:

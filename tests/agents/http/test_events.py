@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from sidecar import signals as g
 from sidecar.agent import SourceDown
-from sidecar.agents.http.cutter import Sent
 from sidecar.agents.http.events import BLIND, Events
 from sidecar.agents.http.happenings import Happenings
 from sidecar.agents.http.past import MOST, Past
@@ -19,6 +18,7 @@ from sidecar.agents.http.server import Missing
 from sidecar.clock import LiveClock, RecordedClock
 from sidecar.fold import fold
 from sidecar.session import Session
+from sidecar.sources.sse import Sent
 from tests.agents.http.fakes import WALL, settings
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from aiohttp import web
 
 from sidecar.agent import Order, SourceDown
 from sidecar.agents.http.adapter import Http
-from sidecar.agents.http.cutter import MAX_EVENT, Cutter
 from sidecar.agents.http.server import Server
 from sidecar.clock import LiveClock
 from tests.agents.http.fakes import WALL, Site, serving, settings
@@ -230,22 +229,6 @@ async def test_it_listens_on_a_socket_too(tmp_path: Path) -> None:
     await web.UnixSite(runner, str(tmp_path / "s")).start()
     assert len(await http(f"unix:{tmp_path}/s").sources[0].read()) == 3
     await runner.cleanup()
-
-
-@pytest.mark.parametrize("size", [1, 2, 7, 1000])
-def test_events_are_cut_whatever_pieces_they_come_in(size: int) -> None:
-    stream = b": hello\r\n\r\ndata: one\n\nevent: x\ndata: two\ndata:three\r\n\r\nid: 4\n\ndata: four\n\n"
-    cutter = Cutter()
-    pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
-    sent = [each for piece in pieces for each in cutter.feed(piece)]
-    assert sent == [(b"one", None), (b"two\nthree", None), (b"four", "4")]
-
-
-def test_an_event_without_an_end_is_given_up() -> None:
-    for piece in (b"x" * 4096, b"data: " + b"x" * 4096 + b"\n"):
-        cutter = Cutter()
-        with pytest.raises(SourceDown, match="too large"):
-            _ = [cutter.feed(piece) for _ in range(2 * MAX_EVENT // 4096)]
 
 
 async def test_a_stream_that_is_none_is_refused(site: tuple[Site, str]) -> None:
