@@ -96,7 +96,7 @@ def mending(decode: Callable[[bytes], T], data: bytes) -> T:
 
 
 class Blocks(Generic[T]):
-    """A decoder of whole blocks of undamaged lines in one call, which saves most of what a line costs besides.
+    """Decodes blocks of undamaged lines in one call each, which saves most of what a line costs besides.
 
     A file holds one record a line, and the one call would take any values that follow each other. So every
     line has to begin with a brace and end with one: within a value, a brace that closes and one that opens
