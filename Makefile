@@ -1,4 +1,5 @@
 # `make run` starts the demo, `make test` runs every check and test, `make e2e` runs against the real agents.
+# `make bench` measures, `make soak` turns files over for a minute and looks for what is lost or told twice.
 # `make stack` runs Prometheus and Alertmanager over the demo, `make pictures` draws the dashboards from it.
 # Needs a Python of at least 3.11; everything else is installed into .venv.
 
@@ -14,7 +15,7 @@ empty :=
 comma := ,
 CORE_LIST := $(subst $(empty) $(empty),$(comma),$(strip $(CORE)))
 
-.PHONY: run test check format e2e bench stack pictures clean
+.PHONY: run test check format e2e bench soak stack pictures clean
 
 run: $(VENV)/.installed
 	$(BIN)/agent-sidecar demo
@@ -44,6 +45,12 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.bench.bench_tail
 	$(BIN)/python tests/bench/bench_listing.py
 	PYTHONPATH=. $(BIN)/python tests/bench/bench_scrape.py
+
+# Seconds of rotations: by rename, by copy and truncation, by deletion, 20 files.
+SOAK ?= 60
+
+soak: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.sources.test_rotation $(SOAK)
 
 # What is on the PATH is used; otherwise Debian's packages are unpacked, not installed.
 STACK := $(shell command -v prometheus-alertmanager >/dev/null && command -v prometheus >/dev/null || echo .e2e/stack/own)
