@@ -19,7 +19,7 @@ from sidecar.sources.tail import BUDGET, CAP, Read, Tail
 # Bytes that one read may bring over all files: some 8 ms with all that follows, half of what may hold a loop.
 ROUND: Final = 2 << 20
 # Bytes given out at a time, so that whoever reads can stop when time is up: lines of a hundred bytes take
-# ten times as long as the same bytes in lines of ten thousand. It is what the system is asked for at once.
+# ten times as long as the same bytes in lines of ten thousand.
 PIECE: Final = 256 << 10
 
 
