@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 GONE = 5.0  # seconds that a terminated sidecar has
 HOSTS = 6
 ROUNDS = 10
-REASON = re.compile(rb"^agent-sidecar: interrupt: (.+)$", re.MULTILINE)
+RELEASE = "the next round begins"
+REASON = re.compile(rb"^agent-sidecar: interrupt: (?!%s)(.+)$" % RELEASE.encode(), re.MULTILINE)
 
 
 def intents(state: Path) -> list[Json]:
@@ -48,6 +49,10 @@ def arrived(hosts: list[Hosted]) -> int:
 
 def more_than(before: int, hosts: list[Hosted]) -> bool:
     return arrived(hosts) > before
+
+
+def at_rest(host: Hosted) -> bool:
+    return host.session()["turn"] is None
 
 
 def subscribe(sidecar: Sidecar) -> socket.socket:
@@ -110,11 +115,15 @@ def test_killed_at_any_moment_it_has_lost_no_reason_and_asks_nobody_twice(claude
             stack.callback(host.close)
             hosts.append(host)
         for round_ in range(ROUNDS):
+            for host in hosts:  # a turn whose call was cut off is not asked again by anybody
+                turn = host.session()["turn"]
+                if turn is not None:
+                    host.interrupt(turn=turn, reason=RELEASE)
+                    until(partial(at_rest, host), "the turn's end")
             sidecar.start()
             stack.push(sidecar.__exit__)
             for host in hosts:
-                if host.session()["turn"] is None:
-                    host.prompt("hole")
+                host.prompt("hole")
             asked = arrived(hosts)
             if round_ % 2:  # as soon as anything is done
                 until(partial(more_than, asked, hosts), "an interrupt")
