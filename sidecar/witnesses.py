@@ -102,8 +102,9 @@ def _hear(s: Session, at: float, out: Out) -> None:
     _rest(s, new)
     if (old and (old.word, old.waiting_for)) == (new and (new.word, new.waiting_for)):
         return
-    if s.turn is None and new is not None and new.word == "idle":
-        idle_from(s, new.since)
+    if new is not None and new.word == "idle":
+        if s.turn is None:  # else the end of the turn that was left takes the stamp
+            idle_from(s, new.since)
     elif old is not None and old.word != "idle":
         idle_from(s, at)  # the work that it spoke of is over
     if old is not None and old.word == "waiting":

@@ -29,6 +29,13 @@ def test_when_it_stops_telling_that_it_is_idle_nothing_begins() -> None:
     assert verdicts(s, 11 + 30 * MIN, REAPS) == [("idle", "reap")]
 
 
+def test_of_a_turn_that_was_left_the_rest_counts_from_the_idle_stamp_though_heard_later() -> None:
+    idle = g.Status(900, "idle", 100)
+    s = story(up(), g.Registered(0), prompt(0), status(1, "busy"), idle)
+    fold(s, g.Acted(990, "report", "t1", "idle_in_turn", "reported", "idle_in_turn"))
+    assert s.idle_since == 100
+
+
 def test_a_word_that_ends_within_a_turn_is_no_rest() -> None:
     s = story(up(), g.Registered(0), prompt(0), status(11, "busy"), status(4000, None), end(4100))
     assert s.idle_since == 4100
