@@ -61,14 +61,12 @@ class Pump:
         self.fleet = Fleet(Law(), told_from=self.clock.now())
         self.late: list[float] = []
         self.holds: list[float] = []
-        self.spent: list[float] = []
 
     async def once(self) -> None:
-        began, cpu = time.perf_counter(), time.process_time()
+        began = time.perf_counter()
         found = await self.source.read()
         self.fleet.observe("claude-code", found, self.clock.now())
         self.holds.append(time.perf_counter() - began)
-        self.spent.append(time.process_time() - cpu)
         now = self.clock.now()
         self.late += [now - s.at for _, s in found if isinstance(s, g.Progress)]
 
@@ -140,24 +138,20 @@ def _append(root: Path, paths: list[str]) -> None:
             file.write(Path(path).read_bytes())
 
 
-async def _catch_up(root: Path, paths: list[str]) -> tuple[list[float], list[float]]:
+async def _catch_up(root: Path, paths: list[str]) -> list[float]:
     """Let files that are followed grow by the whole corpus, and read that in turns."""
     pump = Pump(root)
     await pump.settle()
     pump.holds.clear()
-    pump.spent.clear()
     _append(root, paths)
     await pump.run(0.1)
     await pump.settle()
     pump.source.close()
-    return sorted(pump.holds), sorted(pump.spent)
+    return sorted(pump.holds)
 
 
-def hold(paths: list[str]) -> tuple[list[float], list[float]]:
-    """Seconds for which each turn held the loop while it caught up, and those of the processor, sorted.
-
-    On a machine that others use, too, the difference is theirs.
-    """
+def hold(paths: list[str]) -> list[float]:
+    """Seconds for which each turn held the loop, sorted, while the corpus was caught up with."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         (root / "projects" / "-work").mkdir(parents=True)
