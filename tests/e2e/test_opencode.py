@@ -183,7 +183,7 @@ def test_a_killed_server_is_blindness_and_its_turn_has_died_when_it_is_back(open
         opencode.kill()
         sidecar.expect("source.lost", source="events")
         sidecar.expect("source.lost", source="status")
-        assert sidecar.sessions()[session]["phase"] == "unknown"
+        until(lambda: sidecar.sessions()[session]["phase"] == "unknown", "blindness")
         assert sidecar.events("turn.end") == []
         opencode.start()
         sidecar.expect("source.regained", source="events")
