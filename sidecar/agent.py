@@ -44,7 +44,7 @@ class Source(Protocol):
 
     @property
     def every(self) -> float:
-        """Seconds between two reads; a set `wake` brings the next one forward."""
+        """Seconds between two reads, 0 while there is more to read; a set `wake` brings the next forward."""
 
     @property
     def patience(self) -> float:

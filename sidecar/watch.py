@@ -207,13 +207,14 @@ class Watch:
         pause = source.every
         if state.failures:
             pause = min(RETRY, max(source.every, 0.5) * 2 ** min(state.failures, 6))
-        if source.wake is None:
+        if source.wake is None or pause <= 0:  # what lies there already rings for nobody
             await asyncio.sleep(pause)
-            return
-        with suppress(TimeoutError):  # no `wait_for`: before Python 3.12 it may swallow our end
-            async with asyncio.timeout(pause or None):
-                await source.wake.wait()
-        source.wake.clear()
+        else:
+            with suppress(TimeoutError):  # no `wait_for`: before Python 3.12 it may swallow our end
+                async with asyncio.timeout(pause):
+                    await source.wake.wait()
+        if source.wake is not None:
+            source.wake.clear()
 
     async def _read(self, agent: Agent, source: Source) -> Sequence[g.Observation]:
         state = self.states[agent.name, source.name]

@@ -149,6 +149,23 @@ async def test_a_wake_brings_the_next_read_forward() -> None:
     assert source.reads == [0, 3]
 
 
+class Backlog(Script):
+    """A source with more to read than one read brings."""
+
+    async def read(self) -> Sequence[g.Observation]:
+        found = await super().read()
+        self.every = 60.0 if len(self.reads) >= 5 else 0.0
+        return found
+
+
+@pytest.mark.parametrize("wake", [None, asyncio.Event])
+async def test_what_lies_there_unread_waits_for_no_wake(wake: type[asyncio.Event] | None) -> None:
+    source = Backlog()
+    source.wake = wake and wake()
+    await running(watching(Box(source)), 70)
+    assert source.reads == [0, 0, 0, 0, 0, 60]
+
+
 @pytest.mark.parametrize("steps", range(6))
 async def test_it_ends_when_it_is_told_to_though_something_comes_in_that_very_moment(steps: int) -> None:
     source = Script(every=60.0)
