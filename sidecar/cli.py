@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -145,6 +146,7 @@ async def _serve(config: Config, reload: Any) -> int:  # noqa: ANN401 - a Reload
         return 2
 
     def started() -> None:
+        gc.freeze()  # what is loaded stays: looking for cycles in all of it held the loop for 50 ms
         url = f"http://{service.server.address}/"
         logging.getLogger("sidecar").info("%s mode; see %s and %smetrics", config.settings.mode, url, url)
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sidecar import cli
 from sidecar.client import Unanswered
+from sidecar.service import Service
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
 
 RECORDINGS = Path(__file__).parent / "recordings" / "claude-code" / "2.1.332"
 BLACKHOLE = str(RECORDINGS / "p_sigterm_blackhole")
@@ -338,3 +344,22 @@ def test_nobody_reading_on_is_no_failure(monkeypatch: pytest.MonkeyPatch, runnin
     monkeypatch.setattr("os.dup2", lambda *_: None)
     assert cli.main(["sessions", "--json"]) == 0
     assert running.found
+
+
+def test_what_is_loaded_when_it_has_started_is_no_business_of_the_collector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(f"listen: 127.0.0.1:0\nscrape_listen: off\nstate_dir: {tmp_path}\n")
+    monkeypatch.setattr(Service, "run", only_start)
+    try:
+        assert cli.main(["run", "--config", str(file)]) == 0
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+
+
+async def only_start(service: Service, _: asyncio.Event, started: Callable[[], None]) -> None:
+    await service.server.start()
+    started()
+    await service.server.stop()

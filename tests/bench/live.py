@@ -1,6 +1,7 @@
 """How a running sidecar's transcripts fare: latency, processor, start, hold and memory. Real files, real time."""
 
 import asyncio
+import gc
 import os
 import statistics
 import subprocess
@@ -61,12 +62,14 @@ class Pump:
         self.fleet = Fleet(Law(), told_from=self.clock.now())
         self.late: list[float] = []
         self.holds: list[float] = []
+        self.spent: list[float] = []
 
     async def once(self) -> None:
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         found = await self.source.read()
         self.fleet.observe("claude-code", found, self.clock.now())
         self.holds.append(time.perf_counter() - began)
+        self.spent.append(time.process_time() - cpu)
         now = self.clock.now()
         self.late += [now - s.at for _, s in found if isinstance(s, g.Progress)]
 
@@ -138,20 +141,27 @@ def _append(root: Path, paths: list[str]) -> None:
             file.write(Path(path).read_bytes())
 
 
-async def _catch_up(root: Path, paths: list[str]) -> list[float]:
+async def _catch_up(root: Path, paths: list[str]) -> tuple[list[float], list[float]]:
     """Let files that are followed grow by the whole corpus, and read that in turns."""
     pump = Pump(root)
     await pump.settle()
+    gc.collect()
+    gc.freeze()  # as the command does when it has started: what is loaded is not looked at again
     pump.holds.clear()
+    pump.spent.clear()
     _append(root, paths)
     await pump.run(0.1)
     await pump.settle()
     pump.source.close()
-    return sorted(pump.holds)
+    gc.unfreeze()
+    return sorted(pump.holds), sorted(pump.spent)
 
 
-def hold(paths: list[str]) -> list[float]:
-    """Seconds for which each turn held the loop, sorted, while the corpus was caught up with."""
+def hold(paths: list[str]) -> tuple[list[float], list[float]]:
+    """Seconds for which each turn held the loop while it caught up, and those of the processor, sorted.
+
+    On a machine that others use, too, the difference is theirs.
+    """
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         (root / "projects" / "-work").mkdir(parents=True)

@@ -89,8 +89,9 @@ class Transcripts:
     def _scanned(self, now: float) -> list[g.Observation]:
         """Look at everything, where that is due."""
         out: list[g.Observation] = []
+        at = self._clock.wall(now)  # once: asked twice, it may step back by a rounding error
         for _ in range(SCANS):
-            changes = self._folder.scan(self._clock.wall(now))
+            changes = self._folder.scan(at)
             if changes is None:
                 break
             out += self._changed(changes, now)

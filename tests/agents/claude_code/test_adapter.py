@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,10 @@ from sidecar import signals as g
 from sidecar.agent import Answer, Can, Order, SourceDown
 from sidecar.agents.claude_code import processes as processes_module
 from sidecar.agents.claude_code.adapter import ClaudeCode, Settings, default_root
+from sidecar.agents.claude_code.transcript import by_entrypoint
+from sidecar.agents.claude_code.transcripts import Transcripts
 from sidecar.clock import LiveClock
+from sidecar.sources.discover import Scan, Shapes
 from tests.agents.claude_code.homes import WALL, Home
 
 if TYPE_CHECKING:
@@ -51,6 +55,25 @@ async def test_a_folder_that_appears_later_is_found(room: Room) -> None:
     room.home.session().prompt(1)
     room.now += 3
     assert "TurnStarted" in await room.kinds()
+
+
+def test_a_rounding_error_of_the_clock_is_no_step_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Core and wall time are read one after the other, so their difference wavers."""
+    Home(tmp_path).session().prompt(50)
+    wavers = count()
+    clock = LiveClock(lambda: 100.0, lambda: WALL - next(wavers) * 1e-6)
+    source, scans = Transcripts(str(tmp_path), clock, by_entrypoint, events=False), []
+    real = Shapes.scan
+
+    def counted(shapes: Shapes, root: str) -> Scan:
+        scans.append(root)
+        return real(shapes, root)
+
+    monkeypatch.setattr(Shapes, "scan", counted)
+    source.scan()
+    assert len(scans) == 1
 
 
 async def test_the_file_a_session_grows_into_is_followed(room: Room) -> None:
