@@ -52,6 +52,8 @@ class Rota:
         """
         if read.behind:
             self._backlog[path] = None
+        else:
+            self._backlog.pop(path, None)
         if read.grew:
             self._grew[path] = now
         elif read.event in ("denied", "error") or not 0 <= now - self._grew.get(path, now) < hot:

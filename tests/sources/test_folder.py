@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.sources.cursor import Mark
-from sidecar.sources.folder import ROUND, Changes, Folder, Pace
+from sidecar.sources.folder import PIECE, ROUND, Changes, Folder, Pace
 
 Unprivileged = Callable[[], AbstractContextManager[None]]
 
@@ -119,9 +119,8 @@ def test_a_dormant_file_wakes_when_it_grows(home: Home) -> None:
     home.scan()
     home.put("p/1.jsonl", b"new\n")
     assert home.scan().new == []
-    assert home.read() == [("p/1.jsonl", [b"old"] * 3, True)]
-    assert home.folder.pending
-    assert home.read() == [("p/1.jsonl", [b"new"], False)]
+    assert home.read() == [("p/1.jsonl", [b"old"] * 3, True), ("p/1.jsonl", [b"new"], False)]
+    assert not home.folder.pending
     assert home.folder.dormant == 0
 
 
@@ -287,7 +286,7 @@ def test_a_file_denied_is_tried_again_with_each_scan(open_folder: Path, unprivil
     with unprivileged():
         home.scan()
         assert [read.event for _, read in home.folder.read()] == ["denied"]
-        assert home.folder.read() == []
+        assert list(home.folder.read()) == []
         home.scan()
         assert [read.event for _, read in home.folder.read()] == ["denied"]
     path.chmod(0o644)
@@ -318,7 +317,9 @@ def test_backlogs_take_turns_the_newest_first(home: Home) -> None:
         home.put(f"p/{n}.jsonl", (b"x" * 1023 + b"\n") * 2048, home.now - 10 + n)
     home.scan()
     order = [name for _ in range(6) for name, _, _ in home.read(MIB)]
-    assert order == ["p/2.jsonl", "p/1.jsonl", "p/0.jsonl"] * 2
+    assert order == [
+        name for name in ["p/2.jsonl", "p/1.jsonl", "p/0.jsonl"] * 2 for _ in range(MIB // PIECE)
+    ]
     assert not home.folder.pending
 
 
@@ -326,8 +327,24 @@ def test_a_read_brings_no_more_than_its_budget(home: Home) -> None:
     for n in range(9):
         home.put(f"p/{n}.jsonl", (b"x" * 1023 + b"\n") * 1024)
     home.scan()
-    assert len(home.read()) == ROUND // MIB
+    assert len({name for name, _, _ in home.read()}) == ROUND // MIB
     assert sum(tail.position for tail in home.folder.tails.values()) == ROUND
+
+
+def test_who_has_had_enough_leaves_the_rest_for_the_next_time(home: Home) -> None:
+    line = b"x" * 1023
+    for n in range(3):
+        home.put(f"p/{n}.jsonl", (line + b"\n") * 1024)
+    home.scan()
+    got: dict[str, int] = {}
+    turns = 0
+    while home.folder.pending:
+        turns += 1
+        path, read = next(home.folder.read())
+        assert len(read.lines) * (len(line) + 1) == PIECE
+        got[path] = got.get(path, 0) + len(read.lines)
+    assert turns == 3 * MIB // PIECE
+    assert list(got.values()) == [1024] * 3
 
 
 def test_long_backlogs_get_the_whole_budget_to_their_end(home: Home) -> None:
@@ -358,7 +375,7 @@ def test_events_hasten_what_they_name(home: Home) -> None:
     home.put("p/2.jsonl", b"b\n")
     home.folder.notice([str(dormant)])
     home.scan(after=0)
-    assert home.read() == [("p/2.jsonl", [b"a"], True)]
+    assert home.read() == [("p/2.jsonl", [b"a"], True), ("p/2.jsonl", [b"b"], False)]
     home.put("p/3.jsonl", b"c\n")
     home.folder.notice([str(home.root / "p/3.jsonl")])
     assert home.new(after=0) == ["p/3.jsonl"]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from sidecar import signals as g
 from sidecar.agent import tool_name
 from sidecar.agents.claude_code import records as r
+from sidecar.agents.claude_code.remembered import Remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +50,7 @@ class Conversation:
         """`core` gives core seconds for a wall-clock stamp."""
         self._core = core
         self._signals: list[g.Signal] = []
-        self._messages: dict[str, None] = {}
+        self._messages = Remembered[str](REMEMBERED)
         self._open: set[str] = set()
         self._pending = 0
         self._prompts: set[str] = set()
@@ -155,10 +156,7 @@ class Conversation:
         if self._worked != at:
             self._worked = at
             signals.append(g.Progress(at, stamp))
-        if body.usage is not None and body.id is not None and body.id not in self._messages:
-            self._messages[body.id] = None
-            if len(self._messages) > REMEMBERED:
-                del self._messages[next(iter(self._messages))]
+        if body.usage is not None and body.id is not None and not self._messages.seen(body.id):
             signals.append(_used(at, body.model, body.usage))
         for block in r.blocks(body):
             if block.type == "tool_use" and block.id is not None:

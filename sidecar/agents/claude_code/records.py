@@ -5,8 +5,10 @@ compared. Fields are declared as loosely as they are written: their types differ
 
 Lines are decoded many at a time, each into a `Usual`, in which the blocks are typed. What does not
 fit that, and a prompt that is plain text, is decoded again as a `Record`, which leaves the message
-for later. A line that is `Usual` means the same as a `Record`: only the cost differs. Longer than
-most modules: it is one table of fields, in two forms.
+for later. A line that is `Usual` means the same as a `Record`: only the cost differs. Fields stand in
+the order in which they are written, in which decoding is fastest, and nothing here refers back to its
+whole, so the collector of cycles need not know of it. Longer than most modules: it is one table of
+fields, in two forms.
 """
 
 from __future__ import annotations
@@ -57,33 +59,33 @@ SYSTEM_PRESENCE: Final = frozenset(
 )
 
 
-class Usage(Struct):
+class Usage(Struct, gc=False):
     """Tokens of one message; every line of the message repeats the full figures."""
 
     input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_input_tokens: int = 0
     cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    output_tokens: int = 0
 
 
-class Block(Struct):
+class Block(Struct, gc=False):
     """One content block."""
 
+    tool_use_id: str | None = None
     type: str = ""
     id: str | None = None
     name: str | None = None
-    tool_use_id: str | None = None
     text: Raw = NOTHING
 
 
-class Message(Struct):
+class Message(Struct, gc=False):
     """The model's or the user's message around the blocks."""
 
-    id: str | None = None
     model: str | None = None
+    id: str | None = None
+    content: Raw = NOTHING
     stop_reason: str | None = None
     usage: Usage | None = None
-    content: Raw = NOTHING
 
 
 class Text(Enum):
@@ -96,42 +98,42 @@ class Text(Enum):
         return cls.ANY
 
 
-class Spoken(Struct):
+class Spoken(Struct, gc=False):
     """A message whose content is a list of blocks, as nearly all are; a text is looked at again."""
 
-    id: str | None = None
     model: str | None = None
+    id: str | None = None
+    content: list[Block] | Text = []
     stop_reason: str | None = None
     usage: Usage | None = None
-    content: list[Block] | Text = []
 
 
-class ToolUseResult(Struct, rename="camel"):
+class ToolUseResult(Struct, rename="camel", gc=False):
     """What tells a tool that went to the background from one that ended."""
 
     is_async: bool | None = None
     status: str | None = None
 
 
-class Envelope(Struct, rename="camel"):
+class Envelope(Struct, rename="camel", gc=False):
     """One transcript line without the fields that hold content."""
 
+    is_sidechain: bool | None = None
+    agent_id: str | None = None
+    prompt_id: str | None = None
     type: str = ""
     subtype: str | None = None
-    timestamp: str | float | None = None
-    session_id: str | None = None
     uuid: str | None = None
-    cwd: str | None = None
-    version: str | None = None
+    timestamp: str | float | None = None
     entrypoint: str | None = None
-    agent_id: str | None = None
-    is_sidechain: bool | None = None
+    cwd: str | None = None
+    session_id: str | None = None
+    version: str | None = None
+    prompt_source: str | None = None
+    turn_origin: str | None = None
     is_meta: bool | None = None
     is_compact_summary: bool | None = None
     is_api_error_message: bool | None = None
-    prompt_id: str | None = None
-    prompt_source: str | None = None
-    turn_origin: str | None = None
     retry_in_ms: float | None = None
     pending_background_agent_count: int | None = None
     error: Raw = NOTHING
@@ -141,14 +143,14 @@ class Envelope(Struct, rename="camel"):
     tool_denial_kind: str | None = None
 
 
-class Record(Envelope, rename="camel"):
+class Record(Envelope, rename="camel", gc=False):
     """A line of whatever shape: what holds content is looked at later."""
 
     message: Raw = NOTHING
     tool_use_result: Raw = NOTHING
 
 
-class Usual(Envelope, rename="camel"):
+class Usual(Envelope, rename="camel", gc=False):
     """A line in which all has its usual shape."""
 
     message: Spoken | None = None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from sidecar import signals as g
 from sidecar.agents.claude_code import records as r
 from sidecar.agents.claude_code.conversation import REMEMBERED, Conversation
+from sidecar.agents.claude_code.remembered import Remembered
 from sidecar.clock import Clock, iso, parse
 from sidecar.sources.condense import condense
 from sidecar.sources.framing import cut
@@ -63,7 +64,7 @@ class Transcript:
         self._records = Records(r.Record)
         self._last: float | None = None
         self._written: str | None = None
-        self._uuids: dict[int, None] = {}
+        self._uuids = Remembered[int](REMEMBERED)
         self._conversations: dict[str, Conversation] = {}
         self._conversation = Conversation(self._core)
         # Of the newest record:
@@ -94,7 +95,7 @@ class Transcript:
             signals = conversation.told()
             if self._arrival is None:
                 signals = condense(signals, self._since)
-            told += [g.Observation(session, signal) for signal in signals]
+            told += g.observations(session, signals)
         return told
 
     def _read(self, block: bytes) -> None:
@@ -127,8 +128,9 @@ class Transcript:
         if x.type not in CONVERSATION:
             self._counts["presence" if x.type in r.PRESENCE else "unknown"] += 1
             return
-        uuid = x.uuid
-        session = self._session_of(x) if uuid is None or not self._repeated(uuid) else None
+        # Files are rewritten and histories copied: what was told before is not told again.
+        repeated = x.uuid is not None and self._uuids.seen(hash(x.uuid))
+        session = None if repeated else self._session_of(x)
         if session is None or at is None:
             self._counts["presence"] += 1
             return
@@ -169,16 +171,6 @@ class Transcript:
             wall = stamp / 1000
         self.stamp, self._written = wall, written
         return wall + self._skew
-
-    def _repeated(self, uuid: str) -> bool:
-        """Whether this record was told before: files are rewritten, histories copied."""
-        key = hash(uuid)
-        if key in self._uuids:
-            return True
-        self._uuids[key] = None
-        if len(self._uuids) > REMEMBERED:
-            del self._uuids[next(iter(self._uuids))]
-        return False
 
     def _session_of(self, x: r.Envelope) -> str | None:
         """The session a record belongs to: a subagent's own id, else the file's."""

@@ -27,6 +27,10 @@ SHAPES: Final = ("projects/*/*.jsonl", "projects/*/*/subagents/agent-*.jsonl")
 SCANS: Final = 3
 """Scans in a row at most: each finds what was made in a directory before it was listened to."""
 
+TURN: Final = 0.004
+"""Seconds of reading after which the loop has its turn: folding takes as long again at the most, and 15 ms
+is what may pass before somebody else is served. Bytes alone bound no time: a line costs, however short."""
+
 
 class Transcripts:
     """Follows the files below one configuration folder."""
@@ -82,6 +86,8 @@ class Transcripts:
         out = self._scanned(now)
         for path, read in self._folder.read():
             out += self._fed(path, read, now)
+            if self._clock.now() - now >= TURN:
+                break
         if self._folder.asked:  # a file was gone when it was to be read
             out += self._scanned(now)
         return out
