@@ -11,14 +11,9 @@ The union is closed, so it is one file, although a long one.
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import repeat
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Word = Literal["busy", "idle", "waiting", "background"]
 """What an agent reports of itself. `background`: the turn is over, a background job still runs."""
@@ -299,11 +294,3 @@ class Observation(NamedTuple):
 
     session: str
     signal: Signal
-
-
-_observation = partial(tuple.__new__, Observation)
-
-
-def observations(session: str, signals: Iterable[Signal]) -> map[Observation]:
-    """The signals of one session as its observations: all at once takes a third of the time."""
-    return map(_observation, zip(repeat(session), signals))

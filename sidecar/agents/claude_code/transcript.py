@@ -95,7 +95,7 @@ class Transcript:
             signals = conversation.told()
             if self._arrival is None:
                 signals = condense(signals, self._since)
-            told += g.observations(session, signals)
+            told += [g.Observation(session, signal) for signal in signals]
         return told
 
     def _read(self, block: bytes) -> None:
