@@ -76,8 +76,13 @@ def listed(settings: Settings, listing: Listing, answer: object) -> Listed:
             entries[session] = _livelier(entries.get(session), told)
     if not whole and not entries:
         raise SourceDown("no entry of its listing has an id")
-    limit = find(answer, listing.limit) if listing.limit is not None else None
-    return Listed(entries, whole, limit if isinstance(limit, int) else None)
+    return Listed(entries, whole, cap_of(answer, listing.limit))
+
+
+def cap_of(answer: object, path: str | None) -> int | None:
+    """How many sessions there may be; none or fewer is some server's word for any number."""
+    told = find(answer, path) if path is not None else None
+    return told if isinstance(told, int) and not isinstance(told, bool) and told > 0 else None
 
 
 def entry(settings: Settings, fields: Fields, session: str, facts: object) -> Entry:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from sidecar.agent import SourceDown
-from sidecar.agents.http.entries import Entry, Listed, entry, listed, merged
+from sidecar.agents.http.entries import Entry, Listed, cap_of, entry, listed, merged
 from sidecar.agents.http.paths import find, word
 from sidecar.agents.http.server import Missing, Server
 from sidecar.agents.http.template import path_of
@@ -36,6 +36,9 @@ MOST: Final = 1_000
 MOST_ASKED: Final = 500
 """Sessions that are asked for their own status; of those beyond, the listing's word has to do."""
 
+CAP_FOR: Final = 60.0
+"""Seconds for which a cap is taken for known: it changes when the server is started anew."""
+
 PATIENCE: Final = 30.0
 LONGEST_READ: Final = 25.0
 
@@ -55,6 +58,7 @@ class Poll:
         self._settings: Settings = server.settings
         self._track = track
         self._clock = clock
+        self._cap_at = float("-inf")
         self._tickets = count(1)
         self._applied = 0
         self.every = self._settings.every
@@ -65,12 +69,15 @@ class Poll:
         try:
             async with asyncio.timeout(LONGEST_READ):
                 found, failed = await self._asked()
+                await self._ask_cap()
         except (SourceDown, TimeoutError) as error:
             self._track.unseen.clear()  # all are now, and who is regained is told again
             raise SourceDown(str(error) or "it did not answer in time") from error
         if ticket < self._applied:
             return []
-        self._applied, self.limit = ticket, found.limit
+        self._applied = ticket
+        if self._settings.capacity is None:
+            self.limit = found.limit
         now = self._clock.now()
         if self._server.dated is not None:
             self._track.behind = max(0.0, self._clock.wall(now) - self._server.dated)
@@ -83,6 +90,18 @@ class Poll:
         """How many sessions there are now; for `check`, which watches nothing. Raises SourceDown."""
         found, _ = await self._asked()
         return len(found.entries)
+
+    async def _ask_cap(self) -> None:
+        """Ask for the cap, where a request of its own tells it. Nothing is blind that cannot."""
+        capacity, now = self._settings.capacity, self._clock.now()
+        if capacity is None or now - self._cap_at < CAP_FOR:
+            return
+        try:
+            self.limit = cap_of(await self._server.get(path_of(capacity.path, {})), capacity.limit)
+        except SourceDown:
+            self.limit = None
+        else:
+            self._cap_at = now
 
     async def _asked(self) -> tuple[Listed, set[str]]:
         settings = self._settings

@@ -40,6 +40,8 @@ QWEN_SERVE: Final[dict[str, Any]] = {
         "background": "hasRunningBackgroundTasks",
         "next": "nextCursor",
     },
+    # Of one folder, as the listing is; what all folders may have together is a cap of its own.
+    "capacity": {"path": "/daemon/status", "limit": "limits.maxSessions"},
     # `prompt_cancelled` is no end: it also comes before an error, and where nothing runs. A call is told
     # of as soon as the model names the tool, and once more when it runs, which has its kind; heartbeats
     # of it have none. One that had to be permitted is not told of again: its request is its start.

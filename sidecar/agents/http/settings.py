@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from sidecar.agents.http.shapes import Call, Listing, StatusOf
+from sidecar.agents.http.shapes import Call, Capacity, Listing, StatusOf
 from sidecar.agents.http.stream import Events
 from sidecar.config_units import FilePath, Seconds, Url
 
@@ -32,6 +32,10 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     events: Events | None = None
     """What each session streams while it is busy. Off: silence within a turn is not seen."""
+
+    capacity: Capacity | None = None
+    """What is asked, once a minute, for the number of sessions there may be. Off: the listing's `limit`
+    tells it, or nothing does."""
 
     last_activity_is_progress: bool = False
     """Whether the last activity moves with work and only then. False: it is a sign of life."""

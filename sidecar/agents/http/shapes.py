@@ -107,6 +107,21 @@ class StatusOf(Fields, frozen=True, kw_only=True):
             raise ValueError("path has no {id} in it")
 
 
+class Capacity(Struct, frozen=True, kw_only=True):
+    """The request that tells how many sessions there may be, where no listing does."""
+
+    path: str
+    """What is asked for, with GET. Required."""
+
+    limit: str
+    """Where the answer tells the number. Required."""
+
+    def __post_init__(self) -> None:
+        """Nothing stands for anything in it."""
+        checked_path(self.path)
+        steps(self.limit)
+
+
 class Call(Struct, frozen=True, kw_only=True):
     """A request that ends something. `{id}`, `{turn}` and `{reason}` stand for what they say."""
 

@@ -113,7 +113,37 @@ async def test_qwen_serve() -> None:
         assert order_of(site) == [("POST /session/s%2F1/cancel", b""), ("DELETE /session/s%2F1", b"")]
         has(stored | {"sessionId": "s/1"}, behind)
         assert set(await desk.read()) == {"s2", "s3"}
-        assert {a for a in site.asked if a.startswith("GET")} == {QWEN, f"{QWEN}?cursor=17"}
+        pages = {QWEN, f"{QWEN}?cursor=17"}
+        assert {a for a in site.asked if a.startswith("GET")} == {*pages, "GET /daemon/status"}
+
+
+@pytest.mark.parametrize(("told", "limit"), [(32, 32), (None, None), (0, None), (-1, None), (True, None)])
+async def test_the_daemon_tells_how_many_sessions_there_may_be(told: object, limit: int | None) -> None:
+    site = Site()
+    site.answers |= {QWEN: {"sessions": []}, "GET /daemon/status": {"limits": {"maxSessions": told}}}
+    async with serving(site) as url:
+        desk = Desk(url, "qwen-serve", directory="/srv/w.1", events="off")
+        assert desk.agent.sessions_limit is None
+        await desk.read()
+        assert desk.agent.sessions_limit == limit
+
+
+@pytest.mark.looptime
+async def test_a_cap_is_asked_for_now_and_then_and_nothing_hangs_on_it() -> None:
+    site = Site()
+    site.answers |= {QWEN: {"sessions": [qwen("s1")]}, "GET /daemon/status": {"limits": {"maxSessions": 4}}}
+    async with serving(site) as url:
+        desk = Desk(url, "qwen-serve", directory="/srv/w.1", events="off")
+        for _ in range(3):
+            await desk.read()
+            await asyncio.sleep(25)
+        assert site.asked.count("GET /daemon/status") == 1
+        site.answers["GET /daemon/status"] = 500
+        assert await desk.read() == {"s1": ("idle", None)}
+        assert desk.agent.sessions_limit is None, "it may be another daemon by now"
+        site.answers["GET /daemon/status"] = {"limits": {"maxSessions": 5}}
+        await desk.read()
+        assert desk.agent.sessions_limit == 5
 
 
 async def test_a_turn_of_qwen_serve_is_seen_in_its_stream_and_ends_there() -> None:
