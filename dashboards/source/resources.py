@@ -72,7 +72,7 @@ PROCESSES = Row(
             "Where an agent tells how many it allows at once: the fullest one.",
             [
                 Query(
-                    f"max by (agent) (sum by ({ONE}, agent) (ai_agent_sessions{{{AT},phase!=\"gone\"}}) "
+                    f'max by (agent) (sum by ({ONE}, agent) (ai_agent_sessions{{{AT},phase!="gone"}}) '
                     f"/ on ({ONE}, agent) ai_agent_sessions_limit{{{AT}}})",
                     "{{agent}}",
                 )

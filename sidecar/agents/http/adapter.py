@@ -83,10 +83,9 @@ class Http:
             count = await self._poll.count()
         except SourceDown as down:
             return [Finding("listing", ok=False, detail=f"{settings.url}: {down}")]
-        turns = "its stream shows turns" if self._events is not None else "nothing shows their turns"
         ends = [name for name, call in (("interrupt", settings.interrupt), ("reap", settings.reap)) if call]
         return [
-            Finding("listing", ok=True, detail=f"{count} sessions; {turns}"),
+            Finding("listing", ok=True, detail=f"{count} session{'' if count == 1 else 's'}"),
             Finding("control", ok=bool(ends), detail=" and ".join(ends) or "nothing can be ended"),
         ]
 

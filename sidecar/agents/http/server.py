@@ -84,7 +84,7 @@ class Server:
             return answer.status
 
     async def events(self, path: str, silence: float, after: str | None = None) -> AsyncGenerator[Sent, None]:
-        """Nothing once the stream is there, then each server-sent event.
+        """Nothing once the stream is there, then each server-sent event that says something.
 
         `after`: the id of the event that the server is to go on from; None: from now on.
         """
@@ -98,7 +98,8 @@ class Server:
             cutter = Cutter(MAX_EVENT, SourceDown, after)
             async for chunk in answer.content.iter_any():
                 for sent in cutter.feed(chunk):
-                    yield sent
+                    if sent.data:
+                        yield sent
 
     @asynccontextmanager
     async def _request(

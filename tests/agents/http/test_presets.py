@@ -178,7 +178,7 @@ async def test_a_turn_of_qwen_serve_is_seen_in_its_stream_and_ends_there() -> No
         while session.turn is None:
             await desk.read()
         assert (session.turn.id, session.phase, session.resolution) == ("p1", "model", "delta")
-        assert "its stream shows turns" in (await desk.agent.probe())[0].detail
+        assert (await desk.agent.probe())[0].detail == "1 session"
         assert await desk.ended("interrupt", "s") == "accepted"
         while not session.turns["interrupted"]:
             desk.fleet.observe("a", await desk.agent.look("s"), desk.clock.now())

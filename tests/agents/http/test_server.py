@@ -236,3 +236,17 @@ async def test_a_stream_that_is_none_is_refused(site: tuple[Site, str]) -> None:
     server.answers["GET /e"] = {"a": "page"}
     with pytest.raises(SourceDown, match="no event stream"):
         _ = [sent async for sent in Server(settings("kbc-box", url=url)).events("/e", 1.0)]
+
+
+async def test_an_empty_event_is_not_the_beginning_of_a_stream(site: tuple[Site, str]) -> None:
+    server, url = site
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(b"data: a\n\ndata:\n\ndata: b\n\n")
+        return response
+
+    server.answers["GET /e"] = stream
+    told = [sent.data async for sent in Server(settings("kbc-box", url=url)).events("/e", 1.0)]
+    assert told == [b"", b"a", b"b"]

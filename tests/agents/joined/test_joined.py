@@ -362,6 +362,7 @@ async def test_check_tells_of_the_server_and_of_the_files(place: Place) -> None:
         assert {"listing", "control", "transcripts", "registrations"} <= found.keys()
         assert all(f.ok for f in found.values())
         assert found["control"].detail == "reap"
+        assert found["listing"].detail == "1 session", "what it shows of turns, both together do"
         assert room.agent.sessions_limit is None
         sees = room.agent.sees
         assert (sees.resolution, sees.tools, sees.waiting) == ("record", True, True)
