@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from sidecar import signals as g
-from sidecar.agents.claude_code.registrations import Registration
+from sidecar.agents.claude_code.registration import Registration
 from sidecar.agents.claude_code.transcript import Transcript, by_entrypoint
 from sidecar.clock import RecordedClock
 from sidecar.sources.records import Records

@@ -7,15 +7,11 @@ beside it hold secrets and are never opened.
 
 from __future__ import annotations
 
-import os
-import re
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-from msgspec import Struct
-
 from sidecar import signals as g
-from sidecar.agent import Finding, SourceDown
+from sidecar.agent import Finding
+from sidecar.agents.claude_code.registration import Folder, Registration
 from sidecar.sources import process
 
 if TYPE_CHECKING:
@@ -23,10 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from sidecar.clock import Clock
-
-NAME: Final = re.compile(r"(?:pid-)?\d{1,10}\.json")
-LARGEST: Final = 64 << 10
-"""Bytes of one registration that are read; real ones have 700."""
 
 WORDS: Final[dict[str, g.Word]] = {
     "busy": "busy",
@@ -45,24 +37,6 @@ WAITS: Final = frozenset(
 """What it may be said to wait for. Any other text could be content, and is `something else`."""
 
 
-class Registration(Struct, rename="camel", frozen=True):
-    """The fields of a registration that matter here; `name` is content and not read."""
-
-    pid: int
-    session_id: str
-    proc_start: str
-    started_at: float = 0.0
-    cwd: str | None = None
-    version: str | None = None
-    kind: str | None = None
-    entrypoint: str | None = None
-    pid_domain: str | None = None
-    parked_job_id: object = None
-    status: str | None = None
-    status_updated_at: float | None = None
-    waiting_for: str | None = None
-
-
 class Registrations:
     """The source `registry`: registrations, and the processes they name."""
 
@@ -79,8 +53,7 @@ class Registrations:
         """Told of every session that lives, whatever the age of its transcript."""
         self._clock = clock
         self._ends = ends
-        self._decode = msgspec.json.Decoder(Registration).decode
-        self._stats: dict[str, tuple[int, int, int]] = {}
+        self._files = Folder(folder)
         self._read: dict[str, Registration] = {}
         self._alive: dict[str, Registration] = {}
         self._strange = 0
@@ -104,7 +77,7 @@ class Registrations:
     def scan(self) -> list[g.Observation]:
         """The same, at once."""
         now = self._clock.now()
-        found = self._files()
+        found = self._files.read()
         self._domain = _newest_domain(found.values())
         # A session that another process holds by now has not ended with the one before.
         self._held = {r.session_id for r in found.values() if self._holds(r)}
@@ -121,47 +94,17 @@ class Registrations:
 
     def living(self) -> list[str]:
         """The sessions whose process is seen alive, asked anew."""
-        return [r.session_id for r in self._files().values() if self._lives(r)]
+        return [r.session_id for r in self._files.read().values() if self._lives(r)]
 
     def probe(self) -> list[Finding]:
         """What `check` says: are the processes visible, does one run without a transcript."""
         found = []
-        for registered in self._files().values():
+        for registered in self._files.read().values():
             lives = self._lives(registered)
             seen = {True: "alive", False: "gone", None: "its processes are not visible from here"}[lives]
             what = f"session {registered.session_id}"
             found.append(Finding(what, ok=lives is not False, detail=f"pid {registered.pid}: {seen}"))
         return found
-
-    def _files(self) -> dict[str, Registration]:
-        found: dict[str, Registration] = {}
-        try:
-            with os.scandir(self.folder) as entries:
-                for entry in entries:
-                    if NAME.fullmatch(entry.name):
-                        registration = self._load(entry)
-                        if registration is not None:
-                            found[entry.name] = registration
-        except (FileNotFoundError, NotADirectoryError):
-            return {}
-        except OSError as error:
-            raise SourceDown(f"{self.folder}: {error.strerror}") from error
-        return found
-
-    def _load(self, entry: os.DirEntry[str]) -> Registration | None:
-        """One file; a half-written or foreign one keeps what was read before."""
-        before = self._read.get(entry.name)
-        try:
-            stat = entry.stat(follow_symlinks=False)
-            stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-            if before is not None and self._stats.get(entry.name) == stamp:
-                return before
-            with open(entry.path, "rb", opener=_no_wait) as file:
-                read = self._decode(file.read(LARGEST))
-        except (OSError, msgspec.MsgspecError):
-            return before
-        self._stats[entry.name] = stamp
-        return None if read.parked_job_id else read
 
     def _lives(self, r: Registration) -> bool | None:
         """Whether its process runs; None where its pids cannot be seen from here."""
@@ -244,8 +187,3 @@ def _unwanted(_: str) -> None:
 def _newest_domain(found: Iterable[Registration]) -> str | None:
     newest = max(found, key=lambda r: r.started_at, default=None)
     return None if newest is None else newest.pid_domain
-
-
-def _no_wait(path: str, flags: int) -> int:
-    """A fifo planted under the name must not hang the reader."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)

@@ -1,4 +1,7 @@
-"""The source `transcript`: every session's file and its subagents' files, as they grow."""
+"""The source `transcript`: every session's file and its subagents' files, as they grow.
+
+A little longer than most: which files are read, behind, lost or wanted is one state.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from sidecar.agents.opencode.acts import Acts
 from sidecar.agents.opencode.decode import Decoder
 from sidecar.agents.opencode.events import Events
 from sidecar.agents.opencode.poll import Poll
-from sidecar.agents.opencode.server import Server, Settings
+from sidecar.agents.opencode.server import Server
+from sidecar.agents.opencode.settings import Settings
 from sidecar.agents.opencode.tracks import Tracks
 
 if TYPE_CHECKING:

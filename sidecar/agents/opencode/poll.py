@@ -3,7 +3,8 @@
 A request for a directory without an instance creates one, so only directories that have a session
 at work are asked about; the rest are found by one listing of all. At rest means absent from the
 status map, but only for sessions that this server was seen working on: those of another process
-with the same home are listed too, and nothing says how they are.
+with the same home are listed too, and nothing says how they are. A little longer than most: a listing,
+an answer and a look each decide what of the same tracks is newer.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from sidecar import signals as g
 from sidecar.agents.opencode import records as r
 from sidecar.agents.opencode import track as k
 from sidecar.agents.opencode.history import History
+from sidecar.agents.opencode.requests import Requests
 from sidecar.agents.opencode.server import Refused
-from sidecar.agents.opencode.tracks import what
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -58,6 +59,7 @@ class Poll:
         self._server = server
         self._tracks = tracks
         self._history = History(server, tracks)
+        self._requests = Requests(server, tracks)
         self._lock = asyncio.Lock()
         self._listed: float | None = None
         self._synced: int | None = None
@@ -171,7 +173,7 @@ class Poll:
             if t.directory == directory and t.id not in words:
                 out += await self._absent(t, began, missed=missed)
         if words:
-            out += await self._requests(directory, began)
+            out += await self._requests.ask(directory, began, self.drain)
         return out
 
     async def _at_work(
@@ -205,33 +207,3 @@ class Poll:
             return []
         now = self._tracks.clock.now()
         return self._tracks.of(t, [*k.end(t, now, outcome), *k.rest(t, now)])
-
-    async def _requests(self, directory: str | None, began: float) -> list[g.Observation]:
-        """Pending permissions and questions. Those of a turn that was ended stay listed for ever."""
-        pending: dict[str, tuple[Track, str]] = {}
-        for kind in ("permission", "question"):
-            found = await self._server.get(r.requests, kind, directory=directory) or []
-            for request in found:
-                t = self._tracks.get(request.session_id)
-                if _current(t, request):
-                    pending[request.id] = (t, what(kind, request))
-        out, now = self.drain(), self._tracks.clock.now()
-        for request_id, (t, waits) in pending.items():
-            if t.turn is not None and t.heard < began:
-                out += self._tracks.of(t, k.wait(t, request_id, waits, now))
-        for t in self._shown():
-            if t.directory == directory:
-                gone = [i for i, (_, at) in t.waits.items() if i not in pending and at < began]
-                for request_id in gone:
-                    out += self._tracks.of(t, k.answered(t, request_id, now))
-        return out
-
-
-def _current(t: Track, request: r.Request) -> bool:
-    """Whether a request was made in the turn that is open; ids of messages and requests grow with time."""
-    if t.turn is None:
-        return False
-    message = request.tool.message_id if request.tool is not None else None
-    if message is not None:
-        return message in t.messages
-    return request.id.partition("_")[2][:12] > t.turn.partition("_")[2][:12]

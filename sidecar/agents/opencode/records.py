@@ -1,7 +1,7 @@
 """The fields of OpenCode's events and answers that say what it does; nothing else is decoded.
 
 Content is never materialised: texts stay undecoded bytes, of which only the length matters. Ids
-and stamps are declared as loosely as they are written.
+and stamps are declared as loosely as they are written. A little longer than most: it is one table.
 """
 
 from __future__ import annotations
@@ -183,21 +183,6 @@ def length(text: Raw) -> int:
     """How long a text is, as written (JSON-escaped); of anything else nothing."""
     written = memoryview(text)
     return len(written) - 2 if len(written) > 1 and written[0] == ord('"') else 0
-
-
-CAUSES: Final = (
-    ("timeout", (b"timed out", b"timeout")),
-    ("rate_limit", (b"rate limit", b"rate_limit", b"429", b"too many requests")),
-    ("overloaded", (b"overload", b"529")),
-    ("server_error", (b"500", b"502", b"503", b"504", b"server error", b"unavailable")),
-    ("connection", (b"econn", b"socket", b"connect", b"network", b"fetch failed")),
-)
-
-
-def cause(text: Raw) -> str:
-    """A closed set of words for why the provider is asked again."""
-    written = bytes(memoryview(text)[:400]).lower()
-    return next((word for word, marks in CAUSES if any(mark in written for mark in marks)), "other")
 
 
 ERRORS: Final = (msgspec.MsgspecError, ValueError, RecursionError)

@@ -7,6 +7,8 @@ What was learned from real streams, and why this is not simpler:
   it; messages that the server writes to itself (a compaction, "continue") belong to the turn.
 - A user's message alone starts nothing: some are only stored. `busy` after it does.
 - The session rests several times in a row, and records of a turn come after its end.
+
+A little longer than most: whatever moves a track stands beside what it moves.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from sidecar import signals as g
 from sidecar.agents.opencode import parts
 from sidecar.agents.opencode import records as r
 from sidecar.agents.opencode import track as k
+from sidecar.agents.opencode.causes import cause
 from sidecar.agents.opencode.track import Track
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Tracks:
         t.attempt = (told.attempt, told.next)
         if t.answering is not None:
             parts.again(t.answering)
-        return [g.Retrying(at, r.cause(told.message), self.core(told.next))]
+        return [g.Retrying(at, cause(told.message), self.core(told.next))]
 
     def _forget(self) -> None:
         resting = [name for name, t in self.all.items() if t.turn is None]

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from sidecar.agents.claude_code.recording import Recording
-from sidecar.agents.claude_code.registrations import WAITS, Registration
+from sidecar.agents.claude_code.registration import Registration
+from sidecar.agents.claude_code.registrations import WAITS
 
 if TYPE_CHECKING:
     from pathlib import Path
