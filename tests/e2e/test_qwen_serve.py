@@ -131,12 +131,13 @@ def test_what_fails_or_is_cancelled_by_others_is_told_as_that(qwen: Qwen) -> Non
 def test_what_rests_is_closed_and_stays_in_the_history(qwen: Qwen) -> None:
     with Beside(qwen, bounds={"idle": {"limit": "3s", "action": "reap"}}) as sidecar:
         created, used = qwen.session(), qwen.session()
-        qwen.prompt(used, "[[text hello]]")
+        qwen.prompt(used, "[[slow 3]]")  # longer than two looks are apart
         sidecar.expect("action.outcome", session=used, action="reap", outcome="effective")
         until(lambda: used not in sidecar.sessions(), "the session is closed")
         assert qwen.ask("GET", f"/session/{used}/status")[0] == 404
         assert used in qwen.listed(), "its history is kept"
         assert created in sidecar.sessions(), "one without a prompt is never reaped"
+        assert sidecar.metric('ai_agent_sessions_limit{agent="qwen-serve"}') == 32, "its default"
 
 
 def test_a_killed_daemon_is_blindness(qwen: Qwen) -> None:
