@@ -181,9 +181,9 @@ class Service:
         await asyncio.gather(*working, stopping, return_exceptions=True)
         await self.watch.last_look(LAST_LOOK)
         await self.server.stop()
+        await asyncio.to_thread(self.telemetry.shutdown, FLUSH)  # of agents that are still watched
         for agent in self.watch.agents.values():
             await agent.close()
-        await asyncio.to_thread(self.telemetry.shutdown, FLUSH)
 
     async def _tell(self) -> None:
         """Speak of silences when they are due."""
