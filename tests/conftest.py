@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,11 @@ from hypothesis import settings
 # No deadline: a machine busy with something else must not fail a property.
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")
+
+# A shell's background job ignores these, and so would every child that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
 
 HERE = Path(__file__).parent
 
