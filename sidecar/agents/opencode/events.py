@@ -145,17 +145,22 @@ class Events:
             total=None, sock_connect=settings.timeout, sock_read=settings.stream_timeout
         )
         now = asyncio.get_running_loop().time
-        async with self._server.request("GET", "global", "event", timeout=timeout) as answer:
-            check(answer.status)
-            if answer.content_type != "text/event-stream":
-                raise SourceDown("its answer is no event stream")
-            cutter = Cutter(MAX_EVENT)
-            # What drips without ever being an event is no stream either.
-            async with asyncio.timeout(settings.stream_timeout) as dead:
-                async for chunk in answer.content.iter_any():
-                    for sent in cutter.feed(chunk):
-                        self._tell(sent.data)
-                        dead.reschedule(now() + settings.stream_timeout)
+        try:
+            # A server that has just begun to listen takes a request and may never answer it.
+            async with asyncio.timeout(settings.timeout) as dead:
+                async with self._server.request("GET", "global", "event", timeout=timeout) as answer:
+                    check(answer.status)
+                    if answer.content_type != "text/event-stream":
+                        raise SourceDown("its answer is no event stream")
+                    cutter = Cutter(MAX_EVENT)
+                    # What drips without ever being an event is no stream either.
+                    dead.reschedule(now() + settings.stream_timeout)
+                    async for chunk in answer.content.iter_any():
+                        for sent in cutter.feed(chunk):
+                            self._tell(sent.data)
+                            dead.reschedule(now() + settings.stream_timeout)
+        except TimeoutError:
+            raise SourceDown("it did not answer in time") from None
 
     def _tell(self, data: bytes) -> None:
         """Keep an event for the next read; what is kept undecoded is bounded, its signals are small."""

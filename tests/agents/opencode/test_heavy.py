@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -104,6 +105,26 @@ async def test_a_stream_that_drips_and_never_tells_an_event_is_dead(server: Fake
                 await asyncio.sleep(0.02)
         with pytest.raises(SourceDown, match="it did not answer in time"):
             await watched.read(watched.events)
+
+
+async def test_a_stream_that_is_taken_and_never_answered_is_asked_for_anew(server: Fake) -> None:
+    asked: list[web.Request] = []
+
+    async def mute(request: web.Request) -> web.StreamResponse:
+        asked.append(request)
+        if len(asked) > 1:
+            del server.answers["/global/event"]
+        await asyncio.sleep(60)
+        raise AssertionError("nobody waits that long")
+
+    server.answers["/global/event"] = mute
+    async with watching(server, timeout=0.2) as watched:
+        async with asyncio.timeout(10):
+            while not watched.events._up:
+                with suppress(SourceDown):
+                    await watched.read(watched.events)
+                await asyncio.sleep(0.02)
+        assert len(asked) == 2
 
 
 async def test_a_thousand_sessions_are_listed_once_and_asked_about_in_few_folders(server: Fake) -> None:
