@@ -9,6 +9,7 @@ from sidecar import changes as c
 from sidecar.clock import iso
 from sidecar.policy import bounds
 from sidecar.server import Done
+from sidecar.story import told
 from sidecar.view import Shown, view
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class Board:
         entry: dict[str, Any] = {
             "at": iso(self._watch.clock.wall(change.at)),
             "change": type(change).__name__,
+            "text": told(change),
         }
         for name in TOLD:
             value = getattr(change, name, None)

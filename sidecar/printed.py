@@ -72,16 +72,14 @@ def explained(s: Shown) -> str:
         lines.append(f"source {name}: {'up' if up else 'lost'}")
     lines += [f"open tool: {t['tool']} since {t['since']}" for t in s["open_tools"]]
     for b in told.get("bounds", []):
-        state = "tripped" if b["tripped"] else f"{duration(b['remaining_seconds'])} left"
+        left = f"then {b['action']}: {duration(b['remaining_seconds'])} left"
         limit = duration(b["limit_seconds"])
-        lines.append(f"bound {b['name']}: {limit} from {b['since']}, then {b['action']}: {state}")
+        lines.append(f"bound {b['name']}: {limit} from {b['since']}, {'tripped' if b['tripped'] else left}")
     for v in s["verdicts"]:
         lines.append(f"verdict {v['at']}: {v['action']} {v['outcome'] or 'pending'}: {v['reason']}")
     if not told.get("bounds"):
         lines.append(f"no bound runs: {'a tool is open' if s['open_tools'] else 'nothing to wait for'}")
-    for change in told.get("changes", []):
-        rest = " ".join(f"{key}={value}" for key, value in change.items() if key not in ("at", "change"))
-        lines.append(f"{change['at']} {change['change']} {rest}".rstrip())
+    lines += [f"{change['at']} {change['text']}" for change in told.get("changes", [])]
     return "".join(printable(line) + "\n" for line in lines)
 
 

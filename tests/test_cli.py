@@ -67,7 +67,7 @@ class Running:
             "action": "interrupt",
             "tripped": False,
         }
-        changes = [{"at": "y", "change": "PhaseLeft", "phase": "tool"}]
+        changes = [{"at": "y", "change": "PhaseLeft", "phase": "tool", "text": "tool lasted 3s, then model"}]
         return SESSION | {
             "explain": {
                 "sources": {"transcript": True, "host": False},
@@ -268,10 +268,10 @@ def test_explain_names_the_evidence(running: type[Running], capsys: pytest.Captu
     for said in (
         "source host: lost",
         "open tool: Bash",
-        "10s left",
-        ": tripped",
+        "bound waiting: 5m00s from x, then interrupt: 10s left\n",
+        "bound waiting: 5m00s from x, tripped\n",
         "verdict x: interrupt observed: because",
-        "y PhaseLeft phase=tool",
+        "y tool lasted 3s, then model\n",
     ):
         assert said in out
     assert cli.main(["explain", "--json", "s1"]) == 0

@@ -85,7 +85,8 @@ async def test_a_session_is_seen_everywhere_at_once(tmp_path: Path) -> None:
         explained = json.loads((await stage.get(f"/api/sessions/{script.id}?explain=1"))[1])
         assert explained["explain"]["sources"] == {"transcript": True}
         assert explained["explain"]["resolution"] == "record"
-        assert next(c["change"] for c in explained["explain"]["changes"]) == "SessionOpened"
+        first = explained["explain"]["changes"][0]
+        assert (first["change"], first["text"]) == ("SessionOpened", "session seen")
         metrics = (await stage.get("/metrics"))[1]
         assert 'ai_agent_sessions{agent="claude-code",attended="false",phase="tool"} 1.0' in metrics
         assert 'agent_sidecar_source_up{agent="claude-code",source="transcript"} 1.0' in metrics
