@@ -58,7 +58,19 @@ class World:
         return [s for (a, i), s in self.all.items() if i == session and agent in (None, a)]
 
     def explain(self, agent: str, session: str) -> dict[str, Any]:
-        return {"evidence": f"of {agent} {session}", "bounds": [], "changes": []}
+        bound = {
+            "name": "model",
+            "since": "x",
+            "limit_seconds": 900,
+            "remaining_seconds": 60,
+            "tripped": False,
+        }
+        return {
+            "evidence": f"of {agent} {session}",
+            "sources": {"transcript": True},
+            "bounds": [bound | {"action": "interrupt"}, bound | {"action": "report", "tripped": True}],
+            "changes": [{"at": "y", "change": "TurnOpened", "text": "turn <i>t1</i> opened"}],
+        }
 
     def subscribe(self, tell: Callable[[str, str], None]) -> Callable[[], None]:
         self.tell.append(tell)

@@ -77,6 +77,26 @@ async def test_what_is_stuck_comes_first_with_where_since_when_and_what_is_done(
         assert await tab.value("document.title") == "(1 stuck) agent-sidecar"
 
 
+async def test_why_is_told_in_sentences(tmp_path: Path) -> None:
+    asked = session("w", "waiting", 10, open_tools=[{"call": "c", "tool": CALLED, "since": "x"}])
+    async with serving(World(asked)) as client, browsing(tmp_path / "profile") as tab:
+        await tab.look(str(client.make_url("/")))
+        await tab.until(f"{READY} == 1")
+        await tab.value("document.querySelector('#rows button').click()")
+        await tab.until("document.getElementById('explained-text').textContent")
+        told = await tab.value("document.getElementById('explained-text').textContent")
+        assert told.splitlines()[1:] == [
+            "evidence: stream, status none, attended false",
+            "source transcript: up",
+            f"open tool: {CALLED} since x",
+            "bound model: 15m00s from x, then interrupt: 1m00s left",
+            "bound model: 15m00s from x, tripped",
+            "",
+            "y turn <i>t1</i> opened",
+        ]
+    assert tab.errors == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_it_fits_a_phone_and_can_be_read(tmp_path: Path, scheme: str) -> None:
     world = World(session("x" * 200, "model", 2000.0), session("w", "waiting", 10))
