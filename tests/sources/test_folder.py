@@ -1,5 +1,6 @@
 """Following all files of an agent."""
 
+import errno
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -292,6 +293,33 @@ def test_a_file_denied_is_tried_again_with_each_scan(open_folder: Path, unprivil
     path.chmod(0o644)
     home.scan()
     assert home.read() == [("p/1.jsonl", [b"a"], True)]
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO, errno.ESTALE])
+def test_a_file_in_trouble_holds_up_no_other(home: Home, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    bad = home.put("p/bad.jsonl", b"late\n")
+    home.put("p/good.jsonl", b"a\n")
+    real, tried = os.open, []
+
+    def refuse(path: str, *rest: int) -> int:
+        if path == str(bad):
+            tried.append(path)
+            raise OSError(code, os.strerror(code))
+        return real(path, *rest)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "open", refuse)
+        home.scan()
+        assert [lines for _, lines, _ in home.read() if lines] == [[b"a"]]
+        assert home.folder.tails[str(bad)].failure == errno.errorcode[code]
+        home.folder.notice([str(home.put("p/good.jsonl", b"b\n"))])
+        assert [lines for _, lines, _ in home.read() if lines] == [[b"b"]]
+        assert len(tried) == 1, "it is not tried at every read"
+        home.scan()
+        home.read()
+        assert len(tried) == 2, "but with each scan"
+    home.scan()
+    assert home.read() == [("p/bad.jsonl", [b"late"], True)]
 
 
 def test_live_files_come_before_a_backlog(home: Home) -> None:

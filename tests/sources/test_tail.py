@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.sources import cursor, tail
+from sidecar.sources.records import Records
 from sidecar.sources.tail import Read, Tail
 
 ReadAll = Callable[..., list[Read]]
@@ -248,3 +249,22 @@ def test_three_writers_at_once_lose_nothing(path: Path) -> None:
         own = [line.split(b"-")[1] for line in lines if line.startswith(name + b"-")]
         assert own == [b"%d" % n for n in range(500)]
     assert follower.generation == 0
+
+
+def test_a_hole_in_the_file_costs_no_record(path: Path) -> None:
+    """A writer that kept its place after a truncation leaves a hole, which reads as NULs."""
+    path.write_bytes(b'{"n":1}\n' * 3)
+    follower = Tail(str(path))
+    follower.poll()
+    with path.open("r+b") as writer:
+        writer.seek(0, os.SEEK_END)
+        path.write_bytes(b"")
+        writer.write(b'{"n":2}\n')
+        writer.flush()
+        assert path.read_bytes() == b"\0" * 24 + b'{"n":2}\n'
+        (line,) = follower.poll().lines
+        writer.write(b'{"n":3}\n')
+        writer.flush()
+        (after,) = follower.poll().lines
+    records = Records(dict[str, int])
+    assert [records.decode(found).records for found in (line, after)] == [[{"n": 2}], [{"n": 3}]]

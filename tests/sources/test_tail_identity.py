@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -113,6 +114,31 @@ def test_deleted_and_made_again_unnoticed(follower: Tail, path: Path, data: byte
     read = follower.poll()
     assert (read.lines, read.generation) == (lines_of(data), 1)
     assert read.event in ("truncated", "rewritten", "replaced")
+
+
+def with_inode(st: os.stat_result, number: int) -> SimpleNamespace:
+    """Say of a file that it has this inode; whatever else is told of it stays."""
+    told = {name: getattr(st, name) for name in dir(st) if name.startswith("st_")}
+    return SimpleNamespace(**told | {"st_ino": number})
+
+
+@pytest.mark.parametrize(
+    "data", [b"new\n", OLD.replace(b"101", b"999"), OLD.replace(b"101", b"999") * 2, OLD[:-1]]
+)
+def test_made_again_with_the_same_inode_wherever_it_lies(
+    path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not every file system gives the inode of the deleted file to the next one; any may."""
+    real_stat, real_fstat = os.stat, os.fstat
+    monkeypatch.setattr(os, "stat", lambda name, **how: with_inode(real_stat(name, **how), 7))
+    monkeypatch.setattr(os, "fstat", lambda fd: with_inode(real_fstat(fd), 7))
+    path.write_bytes(OLD)
+    follower = Tail(str(path))
+    follower.poll()
+    recreate(path, data)
+    read = follower.poll()
+    assert (read.lines, read.generation) == (lines_of(data), 1)
+    assert read.event in ("truncated", "rewritten")
 
 
 def test_vanished_then_made_again_with_the_same_bytes(follower: Tail, path: Path) -> None:

@@ -135,19 +135,38 @@ def test_a_failed_open_is_tried_again(path: Path, monkeypatch: pytest.MonkeyPatc
     assert follower.poll().lines == [b"a"]
 
 
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE])
 def test_what_was_read_before_an_error_is_given_and_the_rest_later(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     path.write_bytes((b"x" * 99 + b"\n") * 10_000)
     follower = Tail(str(path))
     with monkeypatch.context() as broken:
-        broken.setattr(os, "pread", failing(errno.EIO, after=2))
+        broken.setattr(os, "pread", failing(code, after=2))
         read = follower.poll()
-    assert (read.event, read.behind, follower.failure) == ("appeared", 0, "EIO")
+    assert (read.event, read.behind, follower.failure) == ("appeared", 0, errno.errorcode[code])
     rest = follower.poll()
     assert (rest.event, rest.generation) == (None, 0)
     assert len(read.lines) == 2 * _CHUNK // 100
     assert len(read.lines) + len(rest.lines) == 10_000
+
+
+def test_a_descriptor_gone_stale_is_given_back_for_a_new_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As over NFS, when the server forgot a file that was kept open for its backlog."""
+    path.write_bytes(b"a\n" * 100)
+    follower = Tail(str(path))
+    assert follower.poll(10).behind
+
+    def stale(_: int) -> os.stat_result:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fstat", stale)
+        assert (follower.poll().event, follower.failure, follower.holding) == ("error", "ESTALE", False)
+    rest = follower.poll()
+    assert (len(rest.lines), rest.event, rest.generation) == (95, None, 0)
 
 
 def test_an_error_while_the_file_is_recognised(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

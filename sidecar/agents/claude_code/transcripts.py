@@ -58,6 +58,7 @@ class Transcripts:
         self._folder = Folder(root, SHAPES, reading=Reading(recent, line_cap))
         self._hearing = Hearing(self._folder, events=events)
         self._decoders: dict[str, Transcript] = {}
+        self._named: dict[str, Transcript] = {}
         self._behind: set[str] = set()
         self._lost: set[str] = set()
         self._wanted: set[str] = set()
@@ -179,10 +180,7 @@ class Transcripts:
                 raise SourceDown(f"{path}: {why}")
 
     def _fed(self, path: str, read: Read, now: float) -> list[g.Observation]:
-        decoder = self._decoders.get(path)
-        if decoder is None:
-            decoder = Transcript(PurePath(path).stem, self._clock, self._attends, self._began)
-            self._decoders[path] = decoder
+        decoder = self._decoder(path)
         out = decoder.feed(read.blocks, None if read.history else now, read.oversized)
         session = decoder.session
         if session is None:
@@ -200,10 +198,20 @@ class Transcripts:
             out.append(g.Observation(session, g.SourceUp(now, "transcript", "record")))
         return out
 
+    def _decoder(self, path: str) -> Transcript:
+        """What decodes a file: a copy in another folder tells of the same session, and is told with it."""
+        if path not in self._decoders:
+            stem = PurePath(path).stem
+            new = Transcript(stem, self._clock, self._attends, self._began)
+            self._decoders[path] = self._named.setdefault(stem, new)
+        return self._decoders[path]
+
     def _vanished(self, path: str, now: float) -> list[g.Observation]:
         self._paths.discard(path)
         decoder = self._decoders.get(path)
         if decoder is None or decoder.session is None or path in self._lost:
             return []
         self._lost.add(path)
+        if any(other is decoder and p not in self._lost for p, other in self._decoders.items()):
+            return []  # the session is read on under its other name
         return [g.Observation(decoder.session, g.SourceLost(now, "transcript"))]
