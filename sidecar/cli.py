@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument("--agent", default="claude-code", choices=recorded, help="default: %(default)s")
     replay.add_argument("--until", metavar="TIME|+DURATION", help="run on to then; default: the last record")
     replay.add_argument("--json", action="store_true", help="session objects, one a line, then the summary")
-    replay.add_argument("--html", metavar="FILE", help=argparse.SUPPRESS)
+    replay.add_argument("--html", metavar="FILE", type=Path, help="draw it too, as one HTML file")
     replay.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="transcripts, or folders of them")
     command("host", _run, "Own an agent's input so that its turns can be ended: see `host --help`.")
     demo = command("demo", _demo, "An agent works, hangs, is ended with the reason, and answers again.")
@@ -250,13 +250,10 @@ def _act(args: argparse.Namespace) -> int:
 
 
 def _replay(args: argparse.Namespace) -> int:
+    from sidecar.chart import Chart  # noqa: PLC0415
     from sidecar.replay import Replay  # noqa: PLC0415
 
-    if args.html is not None:
-        _say("agent-sidecar: --html is not supported yet; use --json")
-        return 2
-    missing = [path for path in args.paths if not path.exists()]
-    if missing:
+    if missing := [path for path in args.paths if not path.exists()]:
         _say(f"agent-sidecar: {missing[0]}: no such file or folder")
         return 2
     try:
@@ -268,11 +265,20 @@ def _replay(args: argparse.Namespace) -> int:
     named = [*(config.agents or ()), *config.found.values()]
     mine = (entry.rules for entry in named if args.agent in (entry.preset, entry.kind))
     rules = next(mine, config.presets.get(args.agent, config.rules))
-    replay = Replay(args.agent, rules)
+    replay, chart = Replay(args.agent, rules), Chart()
+    if args.html is not None:
+        replay.fleet.listeners.append(chart)
     replay.run(recordings()[args.agent](args.paths).observations(), end)
     shown, summary = replay.shown(), replay.tally.summary(replay.sessions())
     if not shown:
         _say(f"agent-sidecar: no session of {args.agent} in {' '.join(map(str, args.paths))}")
+    if args.html is not None:
+        page = chart.page(args.agent, replay.sessions(), rules, replay.clock.at)
+        try:
+            args.html.write_text(page)
+        except OSError as error:
+            _say(f"agent-sidecar: --html {args.html}: {error.strerror}")
+            return 1
     if args.json:
         sys.stdout.write("".join(json.dumps(line) + "\n" for line in [*shown, summary]))
     else:

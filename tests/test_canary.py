@@ -195,12 +195,13 @@ def test_a_replay_tells_the_same_and_none_of_it(
     assert planted_often(made)
     assert signals(made) == (case / "expected.signals").read_text().splitlines()
     assert sessions(made) == json.loads((case / "expected.sessions.json").read_text())
-    for option in ("--json", "--until=+3h"):
+    drawn = tmp_path / "drawn.html"
+    for option in ("--json", "--until=+3h", f"--html={drawn}"):
         assert cli.main(["replay", "--agent", case.parts[-3], option, str(made)]) == 0
     shown = capsys.readouterr()
     told = json.loads((case / "expected.sessions.json").read_text())
     assert all(session["session"] in shown.out for session in told)
-    assert WORD not in shown.out + shown.err + caplog.text
+    assert WORD not in shown.out + shown.err + caplog.text + drawn.read_text()
 
 
 class Home:

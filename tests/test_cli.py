@@ -104,6 +104,15 @@ def test_a_replay_prints_session_objects_and_the_summary_last(capsys: pytest.Cap
     assert summary["summary"]["turns"] == {"open": 1}
 
 
+def test_a_replay_is_drawn_as_well(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    drawn = tmp_path / "drawn.html"
+    assert cli.main(["replay", "--until", "+1h", "--html", str(drawn), BLACKHOLE]) == 0
+    assert "model would have ended 1 turn" in capsys.readouterr().out
+    assert "reached a limit" in drawn.read_text()
+    assert cli.main(["replay", "--html", str(tmp_path / "no" / "such"), BLACKHOLE]) == 1
+    assert "such: No such file or directory" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("until", ["+1h", "2026-11-30T18:59:03Z"])
 def test_it_runs_on_for_as_long_as_it_is_told(until: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["replay", "--json", "--until", until, BLACKHOLE]) == 0
@@ -152,7 +161,6 @@ def test_a_configuration_changes_the_rules_of_a_replay(
     [
         (["replay", "/nowhere"], "/nowhere: no such file or folder"),
         (["replay", "--until", "soon", BLACKHOLE], "--until 'soon' is neither a time"),
-        (["replay", "--html", "x", BLACKHOLE], "--html is not supported yet"),
         (["check", "--config", "/nowhere.yaml"], "/nowhere.yaml: cannot be read"),
     ],
 )
