@@ -117,9 +117,11 @@ class Fleet:
 
     def fold(self, session: Session, signal: g.Signal) -> None:
         """The one writer, and then whoever is concerned: listeners, parent, children."""
-        related = session.parent is not None or (session.agent, session.id) in self._family
-        described = type(signal) is g.Described  # which is what makes a session another's child
-        before = _standing(session) if related or described else None
+        related = session.parent is not None or (
+            bool(self._family) and (session.agent, session.id) in self._family
+        )
+        # To be described is what makes a session another's child.
+        before = _standing(session) if related or type(signal) is g.Described else None
         changed = fold(session, signal)
         if changed:
             self._tell(session, changed, signal)
@@ -201,12 +203,12 @@ class Fleet:
         if cause is not None and (cause.at < self._told_from or type(cause) is g.Ticked):
             # What is read now is counted now, however old the record that it is dated by.
             changed = [x for x in changed if x.at >= self._told_from or type(x) is c.RecordsRead]
-        if session.dormant:
-            # What became of an act is told of a session that this very act has ended, too.
-            held = self._held.setdefault((session.agent, session.id), [])
-            held += [x for x in changed if type(x) is not c.ActEnded]
-            changed = [x for x in changed if type(x) is c.ActEnded]
+        held = self._held.setdefault((session.agent, session.id), []) if session.dormant else None
         for change in changed:
+            # What became of an act is told of a session that this very act has ended, too.
+            if held is not None and type(change) is not c.ActEnded:
+                held.append(change)
+                continue
             for listener in self.listeners:
                 listener(session, change)
 

@@ -35,15 +35,9 @@ def condense(signals: list[g.Signal], before: float) -> list[g.Signal]:
 
 def _finished(signals: list[g.Signal]) -> set[str]:
     """Find the tool calls that begin and end here."""
-    begun: set[str] = set()
-    ended: set[str] = set()
-    for signal in signals:
-        if type(signal) is g.ToolStarted:
-            begun.add(signal.call)
-            ended.discard(signal.call)
-        elif type(signal) is g.ToolEnded and signal.call in begun:
-            ended.add(signal.call)
-    return ended
+    begun = {s.call: at for at, s in enumerate(signals) if type(s) is g.ToolStarted}
+    ended = {s.call: at for at, s in enumerate(signals) if type(s) is g.ToolEnded}
+    return {call for call, at in begun.items() if ended.get(call, -1) > at}
 
 
 def _thinned(signals: list[g.Signal], finished: set[str]) -> Iterator[g.Signal]:
@@ -53,7 +47,7 @@ def _thinned(signals: list[g.Signal], finished: set[str]) -> Iterator[g.Signal]:
     for signal in signals:
         if type(signal) is g.Used:
             continue
-        if _is_work(signal, finished):
+        if type(signal) is g.Progress or _is_work(signal, finished):
             if opened:
                 last = signal
                 continue
@@ -67,13 +61,11 @@ def _thinned(signals: list[g.Signal], finished: set[str]) -> Iterator[g.Signal]:
         yield _plain(last, finished)
 
 
-def _is_work(signal: g.Signal, finished: set[str]) -> TypeGuard[g.Progress | g.ToolStarted | g.ToolEnded]:
-    """Tell whether work was done is all that this says."""
+def _is_work(signal: g.Signal, finished: set[str]) -> TypeGuard[g.ToolStarted | g.ToolEnded]:
+    """Tell whether all that this says is that a tool was at work."""
     if type(signal) is g.ToolStarted:
         return signal.call in finished
-    if type(signal) is g.ToolEnded:
-        return signal.call in finished and not signal.echo
-    return type(signal) is g.Progress
+    return type(signal) is g.ToolEnded and signal.call in finished and not signal.echo
 
 
 def _plain(signal: g.Signal, finished: set[str]) -> g.Signal:

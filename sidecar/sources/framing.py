@@ -76,7 +76,7 @@ class Lines:
         self._held, self._skipping = bytearray(), False
         first = data.find(b"\n")
         if not skipping and len(held) + first <= self.cap:
-            return bytes(held) + data[:end]
+            return b"".join((held, memoryview(data)[:end]))
         self.oversized += not skipping
         return data[first:end]
 

@@ -109,29 +109,29 @@ class Blocks(Generic[T]):
     def __init__(self, shape: type[T]) -> None:
         self._decode = msgspec.json.Decoder(shape).decode_lines
 
-    def decode(self, block: bytes) -> tuple[list[T], list[int]] | None:
-        """Give the records and where each line ends; None where the lines have to be looked at one by one."""
-        ends = _braced(block)
+    def decode(self, block: bytes) -> list[T] | None:
+        """Give the records; None where the lines have to be looked at one by one."""
+        count = _braced(block)
         try:
-            records = self._decode(block) if ends else []
+            records = self._decode(block) if count else []
         except DAMAGE:
             return None
-        return (records, ends) if records and len(records) == len(ends) else None
+        return records if records and len(records) == count else None
 
 
-def _braced(block: bytes) -> list[int]:
-    """Find where the lines end, if each is in braces; else nothing."""
-    ends: list[int] = []
-    at, size = 0, len(block)
+def _braced(block: bytes) -> int:
+    """Count the lines, if each is in braces."""
+    count = at = 0
+    size = len(block)
     while at < size:
         end = block.find(b"\n", at)
         if end < 0:
             end = size
         if block[at] != _OPENS or block[end - 1] != _CLOSES:
-            return []
-        ends.append(end)
+            return 0
+        count += 1
         at = end + 1
-    return ends
+    return count
 
 
 def _whole_pairs(text: bytes) -> bytes:

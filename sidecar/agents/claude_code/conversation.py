@@ -19,7 +19,7 @@ from sidecar.agents.claude_code import records as r
 from sidecar.agents.claude_code.remembered import Remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from sidecar.agents.claude_code.times import Times
 
 SETTLE: Final = 1.5
 """Seconds after the last block before a turn counts as ended: blocks come ~100 ms apart."""
@@ -35,10 +35,10 @@ GOES_ON: Final = frozenset((None, "tool_use", "pause_turn"))
 
 DELEGATES: Final = frozenset(("Agent", "Task"))
 
-MARKER: Final = b"[Request interrupted by user"
-NOT_PROMPTS: Final = (b"<command-", b"<local-command-", b"<bash-", b"Caveat: ")
-LIMIT_TEXT: Final = re.compile(rb"(?i)limit reached|hit your [\w\s-]{0,40}limit|out of extra usage")
-LIMIT_EPOCH: Final = re.compile(rb"\|(\d{9,11})\b")
+MARKER: Final = "[Request interrupted by user"
+NOT_PROMPTS: Final = ("<command-", "<local-command-", "<bash-", "Caveat: ")
+LIMIT_TEXT: Final = re.compile(r"(?ai)limit reached|hit your [\w\s-]{0,40}limit|out of extra usage")
+LIMIT_EPOCH: Final = re.compile(r"(?a)\|(\d{9,11})\b")
 
 Kind = Literal["progress", "presence", "unknown"]
 
@@ -46,9 +46,9 @@ Kind = Literal["progress", "presence", "unknown"]
 class Conversation:
     """One session's prompts, blocks and tools as signals. Keeps ids, never content."""
 
-    def __init__(self, core: Callable[[float], float]) -> None:
-        """`core` gives core seconds for a wall-clock stamp."""
-        self._core = core
+    def __init__(self, times: Times) -> None:
+        """`times` knows when the record at hand was written."""
+        self._times = times
         self._signals: list[g.Signal] = []
         self._messages = Remembered[str](REMEMBERED)
         self._open: set[str] = set()
@@ -63,26 +63,23 @@ class Conversation:
         self._worked = None  # what else will be folded before the next record is not known here
         return signals
 
-    def tell(self, x: r.Record | r.Usual, at: float, began: float, stamp: str) -> Kind:
-        """Take a record that counts at `at`, and say what kind it is.
-
-        `began` is its own time, which a prompt's turn starts at; `stamp` names a turn that no prompt opened.
-        """
+    def tell(self, x: r.Line, at: float) -> Kind:
+        """Take a record that counts at `at`, and say what kind it is."""
         if x.type == "system":
             return self._system(x, at)
-        body = r.message(x)
-        if body is None:
+        message = x.message
+        if message is None:
             return "unknown"
         if x.is_sidechain and not x.agent_id:
             self._signals.append(g.Progress(at))
             return "progress"
         if x.type == "assistant":
-            return self._assistant(x, body, at, stamp)
-        blocks = r.blocks(body)
+            return self._assistant(x, message, at)
+        blocks = r.blocks(message)
         for block in blocks:
             if block.type == "tool_result":
                 return self._tool_results(x, blocks, at)
-        return self._text(x, r.text_prefix(body), (at, began), stamp)
+        return self._text(x, r.text_prefix(message), at)
 
     def _ends(self, *signals: g.Signal) -> None:
         """End whatever is open."""
@@ -107,9 +104,8 @@ class Conversation:
             return "unknown"
         return "presence"
 
-    def _text(self, x: r.Envelope, text: bytes, times: tuple[float, float], stamp: str) -> Kind:
+    def _text(self, x: r.Envelope, text: str, at: float) -> Kind:
         """Take what a user said, or what was said in the user's name."""
-        at, began = times
         if text.startswith(MARKER):
             self._ends(g.TurnEnded(at, "interrupted"))
         if text.startswith(MARKER) or not self._is_prompt(x, text):
@@ -117,21 +113,23 @@ class Conversation:
         if x.turn_origin == "task_notification" and self._pending:
             self._pending -= 1
             self._says(g.Background(at, self._pending))
-        turn = x.prompt_id or stamp
-        if x.is_sidechain and turn in self._prompts:
-            turn = stamp
+        times = self._times
+        turn = x.prompt_id
+        if not turn or (x.is_sidechain and turn in self._prompts):
+            turn = times.name(at)
         self._prompts.add(turn)
+        began = at if times.wall is None else min(at, times.core(times.wall))
         self._ends(g.TurnStarted(at, turn, began))
         return "progress"
 
-    def _is_prompt(self, x: r.Envelope, text: bytes) -> bool:
+    def _is_prompt(self, x: r.Envelope, text: str) -> bool:
         """Whether a user line opens a turn: it names its source, in files that name sources."""
         if x.is_meta or x.is_compact_summary or text.startswith(NOT_PROMPTS):
             return False
         self._sources_named = self._sources_named or x.prompt_source is not None
         return bool(x.prompt_source or x.is_sidechain or not self._sources_named)
 
-    def _tool_results(self, x: r.Record | r.Usual, blocks: list[r.Block], at: float) -> Kind:
+    def _tool_results(self, x: r.Line, blocks: list[r.Block], at: float) -> Kind:
         # A resume writes the results that a killed process could not: nothing worked.
         echo = x.tool_denial_kind == "interrupted"
         for block in blocks:
@@ -144,37 +142,37 @@ class Conversation:
             self._says(g.Background(at, self._pending))
         return "progress"
 
-    def _assistant(self, x: r.Envelope, body: r.Body, at: float, stamp: str) -> Kind:
-        if body.model == "<synthetic>":
+    def _assistant(self, x: r.Envelope, message: r.Message, at: float) -> Kind:
+        if message.model == "<synthetic>":
             if x.is_api_error_message:
-                self._synthetic(x, body, at)
+                self._synthetic(x, message, at)
             return "presence"
         if x.is_aborted_mid_stream:
             return "presence"  # the torn block of an interrupt: its echo, not work
-        signals = self._signals
+        signals, name = self._signals, self._times.name(at)
         # Of several blocks that count at the same moment, one is enough to say that work was done.
         if self._worked != at:
             self._worked = at
-            signals.append(g.Progress(at, stamp))
-        if body.usage is not None and body.id is not None and not self._messages.seen(body.id):
-            signals.append(_used(at, body.model, body.usage))
-        for block in r.blocks(body):
+            signals.append(g.Progress(at, name))
+        if message.usage is not None and message.id is not None and not self._messages.seen(message.id):
+            signals.append(_used(at, message.model, message.usage))
+        for block in r.blocks(message):
             if block.type == "tool_use" and block.id is not None:
                 self._open.add(block.id)
                 tool = tool_name(block.name)
-                signals.append(g.ToolStarted(at, block.id, tool, tool in DELEGATES, stamp))
-        if body.stop_reason not in GOES_ON and not self._open:
+                signals.append(g.ToolStarted(at, block.id, tool, tool in DELEGATES, name))
+        if message.stop_reason not in GOES_ON and not self._open:
             self._says(g.TurnEnded(at, "completed", _settle(x)))
         return "progress"
 
-    def _synthetic(self, x: r.Envelope, body: r.Body, at: float) -> None:
+    def _synthetic(self, x: r.Envelope, message: r.Message, at: float) -> None:
         """The harness's own last word: the request failed for good, or the usage limit is hit."""
-        text, reset = r.text_prefix(body), r.quota_reset(x)
+        text, reset = r.text_prefix(message), r.quota_reset(x)
         if x.api_error == "usage_limit_reached" or reset is not None or LIMIT_TEXT.search(text):
             written = LIMIT_EPOCH.search(text)
             if reset is None and written is not None:
                 reset = float(written.group(1))
-            self._says(g.Limited(at, None if reset is None else self._core(reset)))
+            self._says(g.Limited(at, None if reset is None else self._times.core(reset)))
         self._ends(g.TurnEnded(at, "failed", _settle(x)))
 
 

@@ -1,19 +1,18 @@
 """The fields of Claude Code's transcript records that say what it does; nothing else is decoded.
 
-Content is never materialised: texts stay undecoded bytes, of which at most a known prefix is
-compared. Fields are declared as loosely as they are written: their types differ by version.
+Content is not built, but for a text that is a whole message, which is gone with its record; of any text
+at most a known prefix is compared. Fields are declared as loosely as they are written: their types differ
+by version.
 
-Lines are decoded many at a time, each into a `Usual`, in which the blocks are typed. What does not
-fit that, and a prompt that is plain text, is decoded again as a `Record`, which leaves the message
-for later. A line that is `Usual` means the same as a `Record`: only the cost differs. Fields stand in
-the order in which they are written, in which decoding is fastest, and nothing here refers back to its
-whole, so the collector of cycles need not know of it. Longer than most modules: it is one table of
-fields, in two forms.
+Lines are decoded many at a time, each into a `Line`, in which the blocks are typed. What does not fit
+that is decoded again as a `Record`, which leaves the message for later, and `line` makes of it what it can.
+Where a line fits, both ways come to the same `Line`: only the cost differs. Fields stand in the order in
+which they are written, in which decoding is fastest, and nothing here refers back to its whole, so the
+collector of cycles need not know of it. Longer than most modules: it is one table of fields, in two forms.
 """
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Final
 
 import msgspec
@@ -22,6 +21,9 @@ from msgspec import Raw, Struct
 from sidecar.sources.records import DAMAGE
 
 NOTHING: Final = Raw(b"")
+
+PREFIX: Final = 400
+"""Characters of a text that are looked at: longer than any notice of the harness."""
 
 PRESENCE: Final = frozenset(
     (
@@ -79,31 +81,21 @@ class Block(Struct, gc=False):
 
 
 class Message(Struct, gc=False):
-    """The model's or the user's message around the blocks."""
+    """The model's or the user's message around the blocks, or around one text."""
 
     model: str | None = None
     id: str | None = None
-    content: Raw = NOTHING
+    content: list[Block] | str = []
     stop_reason: str | None = None
     usage: Usage | None = None
 
 
-class Text(Enum):
-    """Stands for any text, of which nothing is kept: all strings decode into the one member."""
-
-    ANY = "any"
-
-    @classmethod
-    def _missing_(cls, _: object) -> Text:
-        return cls.ANY
-
-
-class Spoken(Struct, gc=False):
-    """A message whose content is a list of blocks, as nearly all are; a text is looked at again."""
+class LooseMessage(Struct, gc=False):
+    """A message around anything."""
 
     model: str | None = None
     id: str | None = None
-    content: list[Block] | Text = []
+    content: Raw = NOTHING
     stop_reason: str | None = None
     usage: Usage | None = None
 
@@ -143,21 +135,18 @@ class Envelope(Struct, rename="camel", gc=False):
     tool_denial_kind: str | None = None
 
 
+class Line(Envelope, rename="camel", gc=False):
+    """A line in which all has its usual shape."""
+
+    message: Message | None = None
+    tool_use_result: ToolUseResult | list[Raw] | str | None = None
+
+
 class Record(Envelope, rename="camel", gc=False):
     """A line of whatever shape: what holds content is looked at later."""
 
     message: Raw = NOTHING
     tool_use_result: Raw = NOTHING
-
-
-class Usual(Envelope, rename="camel", gc=False):
-    """A line in which all has its usual shape."""
-
-    message: Spoken | None = None
-    tool_use_result: ToolUseResult | list[Raw] | Text | None = None
-
-
-Body = Message | Spoken
 
 
 class Quota(Struct, rename="camel"):
@@ -173,58 +162,67 @@ class ErrorDetail(Struct):
     connection: Raw = NOTHING
 
 
-_messages = msgspec.json.Decoder(Message)
-_blocks = msgspec.json.Decoder(list[Block])
+_messages = msgspec.json.Decoder(LooseMessage)
+_contents = msgspec.json.Decoder(list[Block] | str)
+_texts = msgspec.json.Decoder(str)
 _results = msgspec.json.Decoder(ToolUseResult)
 _quotas = msgspec.json.Decoder(Quota)
 _errors = msgspec.json.Decoder(ErrorDetail)
 
 
-def message(record: Record | Usual) -> Body | None:
+def line(record: Record) -> Line:
+    """What can be made of a line that is not as usual: what is broken in it is left out."""
+    fields = msgspec.structs.asdict(record)
+    fields |= {"message": _message(record.message), "tool_use_result": _result(record.tool_use_result)}
+    return Line(**fields)
+
+
+def blocks(message: Message) -> list[Block]:
+    """The content blocks; none where the content is a text or broken."""
+    return message.content if isinstance(message.content, list) else []
+
+
+def text_prefix(message: Message) -> str:
+    """The beginning of the first text."""
+    content = message.content
+    if isinstance(content, list):
+        content = _text(next((block.text for block in content if block.type == "text"), NOTHING))
+    return content[:PREFIX]
+
+
+def went_to_background(x: Line) -> bool:
+    """Whether a tool result only says that an agent was launched."""
+    result = x.tool_use_result
+    return isinstance(result, ToolUseResult) and (bool(result.is_async) or result.status == "async_launched")
+
+
+def _message(raw: Raw) -> Message | None:
     """The message; None where there is none or its shape is broken."""
-    body = record.message
-    if not isinstance(body, Raw):
-        return body
     try:
-        return _messages.decode(body)
+        x = _messages.decode(raw)
+    except DAMAGE:
+        return None
+    try:
+        content = _contents.decode(x.content)
+    except DAMAGE:
+        content = _text(x.content)
+    return Message(x.model, x.id, content, x.stop_reason, x.usage)
+
+
+def _result(raw: Raw) -> ToolUseResult | None:
+    try:
+        return _results.decode(raw)
     except DAMAGE:
         return None
 
 
-def blocks(body: Body) -> list[Block]:
-    """The content blocks; none where the content is a text or broken."""
-    content = body.content
-    if not isinstance(content, Raw):
-        return content if isinstance(content, list) else []
+def _text(raw: Raw) -> str:
+    """A text; of one that holds what is no character the beginning as it is written."""
     try:
-        return _blocks.decode(content)
+        return _texts.decode(raw)
     except DAMAGE:
-        return []
-
-
-def text_prefix(body: Body) -> bytes:
-    """The first bytes of the first text, as written in the file (JSON-escaped)."""
-    if isinstance(body.content, Raw):
-        raw = bytes(memoryview(body.content)[:400])
-        if raw.startswith(b'"'):
-            return raw[1:]
-    first = next((b for b in blocks(body) if b.type == "text"), None)
-    return b"" if first is None else bytes(memoryview(first.text)[1:400])
-
-
-def went_to_background(record: Record | Usual) -> bool:
-    """Whether a tool result only says that an agent was launched."""
-    result = record.tool_use_result
-    if isinstance(result, Raw):
-        if bytes(memoryview(result)[:1]) != b"{":
-            return False
-        try:
-            result = _results.decode(result)
-        except DAMAGE:
-            return False
-    if not isinstance(result, ToolUseResult):
-        return False
-    return bool(result.is_async) or result.status == "async_launched"
+        written = bytes(memoryview(raw)[: PREFIX + 1])
+        return written[1:].decode("utf-8", "replace") if written.startswith(b'"') else ""
 
 
 def quota_reset(record: Envelope) -> float | None:

@@ -3,8 +3,6 @@
 - Bookkeeping (titles, modes, requests, snapshots) is appended at any time, into other sessions'
   files too, with old stamps or none: it never moves a clock.
 - Files are rewritten and histories copied, so a record is told by its id, once.
-
-A little longer than most modules: the short way that every line takes is spelt out.
 """
 
 from __future__ import annotations
@@ -18,21 +16,17 @@ from sidecar import signals as g
 from sidecar.agents.claude_code import records as r
 from sidecar.agents.claude_code.conversation import REMEMBERED, Conversation
 from sidecar.agents.claude_code.remembered import Remembered
-from sidecar.clock import Clock, iso, parse
+from sidecar.agents.claude_code.times import Times
 from sidecar.sources.condense import condense
 from sidecar.sources.framing import cut
 from sidecar.sources.records import Blocks, Records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-FRESH: Final = 2.0
-"""A record that arrives this soon after its stamp counts at the stamp; any other at arrival."""
+    from sidecar.clock import Clock
 
 CONVERSATION: Final = frozenset(("user", "assistant", "system"))
-
-CANONICAL: Final = len("2026-01-01T00:00:00.000Z")
-"""How the agent writes stamps, and how `iso` writes them back."""
 
 Attends = Callable[[str, str | None], bool | None]
 """Whether somebody sits at a session, by its id and the newest record's entrypoint."""
@@ -53,124 +47,81 @@ class Transcript:
         """
         self.session: str | None = stem if _is_uuid(stem) else None
         self.cwd: str | None = None
-        self.stamp: float | None = None
         self.subagent = False
-        self._clock = clock
+        self.times = Times(clock)
         self._attends = attends
         self._since = since
-        self._now = self._skew = 0.0
-        self._arrival: float | None = None
-        self._blocks = Blocks(r.Usual)
+        self._blocks = Blocks(r.Line)
         self._records = Records(r.Record)
-        self._last: float | None = None
-        self._written: str | None = None
         self._uuids = Remembered[int](REMEMBERED)
         self._conversations: dict[str, Conversation] = {}
-        self._conversation = Conversation(self._core)
-        # Of the newest record:
-        self._whose: str | None = None
-        self._version: str | None = None
-        self._entrypoint: str | None = None
+        self._conversation = Conversation(self.times)
+        self._whose: tuple[object, ...] | None = None
         self._facts: dict[str, tuple[str | None, str | None]] = {}
         self._described: list[g.Observation] = []
         self._counts = dict.fromkeys(("progress", "presence", "unknown", "malformed"), 0)
 
     def feed(self, blocks: Iterable[bytes], arrival: float | None, oversized: int = 0) -> list[g.Observation]:
         """The signals of these blocks of lines. `arrival` None: they lay there before, their stamps count."""
-        self._now, self._skew, self._arrival = self._clock.now(), self._clock.core(0.0), arrival
+        self.times.read(arrival)
         for block in blocks:
-            self._read(block)
-        out = [*self._described, *self._told()]
+            self._take(self._lines(block))
+        out = [*self._described, *self._told(arrival)]
         self._described.clear()
         counts, session = self._counts, self.session
-        if session is not None and self._last is not None and (any(counts.values()) or oversized):
-            out.append(g.Observation(session, g.Records(self._last, **counts, oversized=oversized)))
+        if session is not None and self.times.last is not None and (any(counts.values()) or oversized):
+            out.append(g.Observation(session, g.Records(self.times.last, **counts, oversized=oversized)))
             self._counts = dict.fromkeys(counts, 0)
         return out
 
-    def _told(self) -> list[g.Observation]:
+    def _told(self, arrival: float | None) -> list[g.Observation]:
         """What the conversations said, of long ago only what still matters."""
         told: list[g.Observation] = []
         for session, conversation in self._conversations.items():
             signals = conversation.told()
-            if self._arrival is None:
+            if arrival is None:
                 signals = condense(signals, self._since)
             told += [g.Observation(session, signal) for signal in signals]
         return told
 
-    def _read(self, block: bytes) -> None:
-        """Take a block of lines, at once where all of them have their usual shape."""
-        found = self._blocks.decode(block)
-        if found is None:
-            for line in cut(block):
-                self._loose(line)
-            return
-        at, take, text = 0, self._take, r.Text.ANY
-        for x, end in zip(*found, strict=True):
-            message = x.message
-            if message is not None and message.content is text:
-                self._loose(block[at:end])  # of a text only a `Record` shows the beginning
-            else:
-                take(x)
-            at = end + 1
+    def _lines(self, block: bytes) -> Iterable[r.Line]:
+        """Decode a block, at once where all its lines have their usual shape."""
+        return self._blocks.decode(block) or (x for line in cut(block) for x in self._loose(line))
 
-    def _loose(self, line: bytes) -> None:
-        """Take a line of any other shape, or damaged."""
+    def _loose(self, line: bytes) -> Iterator[r.Line]:
+        """Decode a line of any other shape, or damaged."""
         decoded = self._records.decode(line)
         # A line that took a repair was not well-formed as written, whatever was saved of it.
         self._counts["malformed"] += decoded.malformed or bool(decoded.repaired)
-        for record in decoded.records:
-            self._take(record)
+        return map(r.line, decoded.records)
 
-    def _take(self, x: r.Record | r.Usual) -> None:
-        """Say what a record says. This runs for every line: what is usual takes the short way."""
-        at = self._at(x.timestamp)
-        if x.type not in CONVERSATION:
-            self._counts["presence" if x.type in r.PRESENCE else "unknown"] += 1
-            return
-        # Files are rewritten and histories copied: what was told before is not told again.
-        repeated = x.uuid is not None and self._uuids.seen(hash(x.uuid))
-        session = None if repeated else self._session_of(x)
+    def _take(self, lines: Iterable[r.Line]) -> None:
+        """Say what records say. This runs for every line: what is usual takes the short way."""
+        counts, seen, at_of = self._counts, self._uuids.seen, self.times.at
+        for x in lines:
+            at = at_of(x.timestamp)
+            kind = x.type
+            if kind not in CONVERSATION:
+                counts["presence" if kind in r.PRESENCE else "unknown"] += 1
+            # Files are rewritten and histories copied: what was told before is not told again.
+            elif (x.uuid is not None and seen(hash(x.uuid))) or not self._belongs(x, at) or at is None:
+                counts["presence"] += 1
+            else:
+                counts[self._conversation.tell(x, at)] += 1
+
+    def _belongs(self, x: r.Line, at: float | None) -> bool:
+        """Whether a record is of this file's session, and if so, whose: nearly always the last one's."""
+        whose = (x.session_id, x.agent_id, x.is_sidechain, x.cwd, x.version, x.entrypoint)
+        if whose == self._whose:
+            return True
+        session = self._session_of(x)
         if session is None or at is None:
-            self._counts["presence"] += 1
-            return
-        if x.version != self._version or x.entrypoint != self._entrypoint or session != self._whose:
-            self._describe(session, x, at)
+            return False
+        self._whose = whose
         if x.cwd:
             self.cwd = x.cwd
-        written, stamp = self._written, self.stamp
-        if written is None:
-            written = iso(self._clock.wall(at) if stamp is None else stamp)
-        began = at if stamp is None or stamp + self._skew > at else stamp + self._skew
-        self._counts[self._conversation.tell(x, at, began, written)] += 1
-
-    def _at(self, stamp: str | float | None) -> float | None:
-        """When a record counts. File order rules: the clock of a file never goes back."""
-        told = None if stamp is None else self._core_of(stamp)
-        at = arrival = self._arrival
-        if arrival is None:
-            at = self._last if told is None else min(told, self._now)
-        elif told is not None and 0 <= arrival - told <= FRESH:
-            at = told
-        last = self._last
-        if at is None or (last is not None and at < last):
-            return last
-        self._last = at
-        return at
-
-    def _core_of(self, stamp: str | float) -> float | None:
-        """A record's stamp as core seconds; the newest one is remembered, and how it was written."""
-        written = None
-        if isinstance(stamp, str):
-            wall = parse(stamp)
-            if wall is None:
-                return None
-            if len(stamp) == CANONICAL and stamp[10] == "T" and stamp[19] == "." and stamp[23] == "Z":
-                written = stamp
-        else:
-            wall = stamp / 1000
-        self.stamp, self._written = wall, written
-        return wall + self._skew
+        self._describe(session, x, at)
+        return True
 
     def _session_of(self, x: r.Envelope) -> str | None:
         """The session a record belongs to: a subagent's own id, else the file's."""
@@ -183,9 +134,8 @@ class Transcript:
 
     def _describe(self, session: str, x: r.Envelope, at: float) -> None:
         """Facts that the newest record settles: the version, and whether somebody sits there."""
-        self._whose, self._version, self._entrypoint = session, x.version, x.entrypoint
         known = self._conversations.get(session)
-        self._conversation = known or Conversation(self._core)
+        self._conversation = known or Conversation(self.times)
         self._conversations[session] = self._conversation
         if known is None:
             self._described.append(g.Observation(session, g.SourceUp(at, "transcript", "record")))
@@ -197,9 +147,6 @@ class Transcript:
         self.subagent = parent is not None
         attended = self._attends(session if parent is None else parent, x.entrypoint)
         self._described.append(g.Observation(session, g.Described(at, parent, x.version, attended)))
-
-    def _core(self, wall: float) -> float:
-        return wall + self._skew
 
 
 def _is_uuid(stem: str) -> bool:

@@ -154,7 +154,7 @@ class Transcripts:
         newest: dict[str, tuple[float, str]] = {}
         for decoder in self._decoders.values():
             if decoder.cwd and decoder.session and not decoder.subagent:
-                mine = (decoder.stamp or 0.0, decoder.session)
+                mine = (decoder.times.wall or 0.0, decoder.session)
                 newest[decoder.cwd] = max(mine, newest.get(decoder.cwd, mine))
         return {cwd: session for cwd, (_, session) in newest.items()}
 

@@ -140,11 +140,9 @@ def test_lines_of_the_usual_shape_are_not_looked_at_one_by_one() -> None:
     text = json.dumps({"type": "user", "message": {"content": "what?"}, "toolUseResult": "Error: no"})
     results = json.dumps({"type": "user", "message": {"content": []}, "toolUseResult": [{"type": "text"}, 1]})
     block = f'{text}\n{results}\n{{"type":"mode"}}\n'.encode()
-    found = Blocks(r.Usual).decode(block)
+    found = Blocks(r.Line).decode(block)
     assert found is not None
-    records, ends = found
-    assert [record.type for record in records] == ["user", "user", "mode"]
-    assert [block[end : end + 1] for end in ends] == [b"\n"] * 3
+    assert [line.type for line in found] == ["user", "user", "mode"]
 
 
 @given(st.lists(lines(), max_size=6), st.sampled_from((None, NOW)))
@@ -178,3 +176,35 @@ def test_the_last_of_two_equal_keys_counts() -> None:
 def test_an_escaped_key_is_that_key() -> None:
     assert "Progress" in ends('{"\\u0074ype":"assistant","message":{"content":[]}}')
     assert "Progress" not in ends('{"type":"assistant","\\u0074ype":"mode","message":{"content":[]}}')
+
+
+SPELT = (
+    "<command-name>/clear",
+    "\\u003ccommand-name>/clear",
+    "<command-\\ud83d",
+    "<command-\xff",
+    "what\xff",
+    "what?",
+    "what\\u0020\\ud83d?",
+)
+
+
+@pytest.mark.parametrize("text", SPELT)
+@pytest.mark.parametrize(
+    "content", ['"%s"', '[{"type":"thinking"},{"type":"text","text":"%s"},{"type":"text"}]']
+)
+def test_a_prompt_is_told_from_a_command_however_it_is_spelt(text: str, content: str) -> None:
+    line = (json.dumps(PROMPT)[:-1] + ',"message":{"content":' + content % text + "}}").encode("latin-1")
+    told = feed([line], NOW)
+    assert told == the_long_way([line], NOW)
+    assert any(type(signal).__name__ == "TurnStarted" for _, signal in told) == ("what" in text)
+
+
+BROKEN = ("null", "7", "[7]", '[{"type":"tool_result","tool_use_id":"c9"},7]', '{"type":"text","text":"x"}')
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_message_around_nothing_known_is_a_prompt_without_a_text(content: str) -> None:
+    line = (json.dumps(PROMPT)[:-1] + ',"message":{"content":' + content + "}}").encode()
+    told = [type(signal).__name__ for _, signal in feed([line], NOW)]
+    assert told == ["SourceUp", "Described", "TurnStarted", "Records"]
