@@ -130,7 +130,7 @@ class Cursor:
     def _recheck(self, fd: int, size: int) -> None:
         """Forget an unfinished line that was cut off or rewritten: none of it was given out."""
         echo = self._lines.echo
-        if size < self.pos or os.pread(fd, len(echo), self.pos - len(echo)) != echo:
+        if size < self.pos or (echo and os.pread(fd, len(echo), self.pos - len(echo)) != echo):
             self.pos = self.offset
             self._lines.rewind()
             self.boundary = min(self.boundary or 0, self.pos)

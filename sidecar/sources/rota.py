@@ -48,13 +48,13 @@ class Rota:
     def after(self, path: str, read: Read, now: float, hot: float) -> None:
         """Decide when to look again; a file that cannot be read waits for the next scan.
 
-        ``hot``: for how many seconds after its growth a file is looked at in every round.
+        ``hot``: for how many seconds after its growth it is looked at in every round: 0 where events tell.
         """
         if read.behind:
             self._backlog[path] = None
         else:
             self._backlog.pop(path, None)
-        if read.grew:
+        if read.grew and hot:
             self._grew[path] = now
         elif read.event in ("denied", "error") or not 0 <= now - self._grew.get(path, now) < hot:
             self._grew.pop(path, None)

@@ -31,7 +31,7 @@ end = time.monotonic() + float(sys.argv[2])
 while time.monotonic() < end:
     for path in paths:
         count += 1
-        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         with open(path, "ab") as file:
             file.write((record % (count, now, path[-42:-6], count, "x" * 2400)).encode())
         time.sleep(0.2 / len(paths))

@@ -97,3 +97,10 @@ def test_renamed_it_keeps_its_places() -> None:
     assert list(rota) == ["y", "z"]
     rota.forget("z")
     assert list(rota) == []
+
+
+def test_where_events_tell_of_growth_nobody_looks_again() -> None:
+    rota = Rota()
+    rota.after("a", read(grew=True), 0, 0)
+    assert not rota.hot
+    assert list(rota) == []
