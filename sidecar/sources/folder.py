@@ -5,6 +5,7 @@ polled at every read. Any other is read when a scan, or an event the caller pass
 Longer than most: what is known, what a scan finds different and who is read next are one state.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -66,6 +67,7 @@ class Folder:
         self._known: dict[str, Found] = {}
         self._rota = Rota()
         self._now = 0.0
+        self._hidden: tuple[str, ...] = ()  # what lies below these is unknown, not gone
         self._scanned: float | None = None  # none: a scan is called for
 
     @property
@@ -90,7 +92,7 @@ class Folder:
 
     def marks(self) -> list[Mark]:
         """Give the places to resume at after a restart, those not taken up yet included."""
-        inodes = {(found.dev, found.ino) for found in self._known.values()}
+        inodes = {_inode(found) for found in self._known.values()}
         kept = [mark for inode, mark in self._marks.items() if inode in inodes]
         return kept + [mark for tail in self.tails.values() if (mark := tail.mark())]
 
@@ -127,18 +129,13 @@ class Folder:
         self._scanned, first = now, not self._known
         there = self._shapes.scan(self.root)
         gone = self._gone(there)
-        changes = Changes([], [], [], there.unreadable)
-        for found in there.found.values():  # first the ones whose old name is another file's by now
-            old = gone.get((found.dev, found.ino))
-            if old in there.found and found.path not in self._known and self._move(old, found):
-                del gone[found.dev, found.ino]
-                changes.moved.append((old, found.path))
+        moved, waiting = self._follow(there, gone)
+        changes = Changes([], moved, [], there.unreadable)
         for found in sorted(there.found.values(), key=lambda found: -found.mtime_ns):
+            if found.path in waiting:
+                continue
             if found.path in self._known:
                 self._compare(found)
-            elif (old := gone.get((found.dev, found.ino))) and self._move(old, found):
-                del gone[found.dev, found.ino]
-                changes.moved.append((old, found.path))
             else:
                 self._meet(found, live=not first)
                 changes.new.append(found)
@@ -151,13 +148,18 @@ class Folder:
         """Read on: what changed, then what is hot, then what is far behind in turn, each at most 1 MiB.
 
         In pieces, and only those that tell something; whoever has had enough leaves the rest for the next
-        time. That a file vanished is told by the next scan, which knows whether it moved.
+        time. Whether a file that is not there has vanished is told by the next scan, which knows whether it
+        moved; and what has its name by then is not read before, for it may have moved there.
         """
         for path in self._rota:
             tail = self.tails[path]
             for _ in range(BUDGET // PIECE):
-                before = tail.position
-                read = tail.poll(min(PIECE, budget))
+                before, st = tail.position, _stat(path)
+                if not tail.holding and self._astray(path, st):
+                    self._rota.soon(path)
+                    self._scanned = None
+                    break
+                read = tail.poll(min(PIECE, budget), None if isinstance(st, OSError) else st)
                 self._rota.after(path, read, self._now, self.pace.hot)
                 if read.event == "vanished":
                     self._scanned = None
@@ -172,11 +174,11 @@ class Folder:
 
     def _gone(self, there: Scan) -> dict[tuple[int, int], str]:
         """Find what is known and not there under its name any more; below what cannot be read, none is."""
-        hidden = tuple(f"{path}/" for path in there.unreadable)
+        self._hidden = tuple(f"{path}/" for path in there.unreadable)
         return {
-            (found.dev, found.ino): path
+            _inode(found): path
             for path, found in self._known.items()
-            if not _same(found, there.found.get(path)) and not f"{path}/".startswith(hidden)
+            if not _same(found, there.found.get(path)) and not _below(path, self._hidden)
         }
 
     def _meet(self, found: Found, *, live: bool) -> None:
@@ -187,7 +189,7 @@ class Folder:
     def _compare(self, found: Found) -> None:
         """Look for a difference to what was there before; mere touching wakes nothing."""
         before, self._known[found.path] = self._known[found.path], found
-        same = (before.dev, before.ino) == (found.dev, found.ino)
+        same = _same(before, found)
         if tail := self.tails.get(found.path):
             if tail.failure or not same or (before.size, before.mtime_ns) != (found.size, found.mtime_ns):
                 self._rota.soon(found.path)
@@ -196,7 +198,7 @@ class Folder:
 
     def _awaken(self, found: Found, *, live: bool = False) -> None:
         """Begin to read a file; only what exceeds the size it was found with is new."""
-        path, mark = found.path, self._marks.pop((found.dev, found.ino), None)
+        path, mark = found.path, self._marks.pop(_inode(found), None)
         start, cap = self._reading.start, self._reading.cap
         if mark:
             self.tails[path] = Tail.resume(path, mark, start=start, cap=cap, seen=found.size)
@@ -204,31 +206,85 @@ class Folder:
             self.tails[path] = Tail(path, start=start, cap=cap, seen=found.size)
         (self._rota.soon if live else self._rota.later)(path)
 
-    def _move(self, old: str, found: Found) -> bool:
-        """Go on with the same file under its new name."""
+    def _follow(
+        self, there: Scan, gone: dict[tuple[int, int], str]
+    ) -> tuple[list[tuple[str, str]], set[str]]:
+        """Go on with files under their new names, all at once: one may have the other's by now.
+
+        Where the rest of what had such a name is still to be read, all wait; these names are given as well.
+        """
+        moving = [
+            (old, found)
+            for found in there.found.values()
+            if (old := gone.get(_inode(found))) and not _same(found, self._known.get(found.path))
+        ]
+        inodes = {_inode(found) for found in there.found.values()}
+        if any(self._rest(found.path, inodes) for _, found in moving):
+            for _, found in moving:
+                del gone[_inode(found)]
+            return [], {name for old, found in moving for name in (old, found.path)}
+        names = {old: found.path for old, found in moving if self._goes_on(old, found)}
+        known = {new: self._known.pop(old) for old, new in names.items()}
+        tails = {new: self.tails.pop(old) for old, new in names.items() if old in self.tails}
+        for found in known.values():
+            del gone[_inode(found)]
+        for path in known.keys() & self._known.keys():
+            self._forget(path)
+        self._known |= known
+        self.tails |= tails
+        self._rota.rename(names)
+        return list(names.items()), set()
+
+    def _rest(self, path: str, inodes: set[tuple[int, int]]) -> bool:
+        """Tell whether a name stood for a file that is nowhere any more and kept open for its rest."""
+        known = self._known.get(path)
+        return known is not None and _inode(known) not in inodes and self._holding(path)
+
+    def _goes_on(self, old: str, found: Found) -> bool:
+        """Tell whether a file found under another name is the one known, and not a new one with its inode."""
         before, tail = self._known[old], self.tails.get(old)
-        if tail is None and (before.size, before.mtime_ns) != (found.size, found.mtime_ns):
-            return False  # a new file with the inode of a deleted one
-        if tail is not None:
-            if not tail.adopt(found.path):
-                return False
-            self.tails[found.path] = self.tails.pop(old)
-            self._rota.rename(old, found.path)
-        self._known[found.path] = self._known.pop(old)
-        self._compare(found)
-        return True
+        if tail is None:
+            return (before.size, before.mtime_ns) == (found.size, found.mtime_ns)
+        return tail.adopt(found.path)
+
+    def _astray(self, path: str, st: os.stat_result | OSError) -> bool:
+        """Tell whether the name leads elsewhere since the last scan, and the next one can say where."""
+        if isinstance(st, OSError):
+            return isinstance(st, FileNotFoundError | NotADirectoryError)
+        return (st.st_dev, st.st_ino) != _inode(self._known[path]) and not _below(path, self._hidden)
+
+    def _holding(self, path: str) -> bool:
+        return path in self.tails and self.tails[path].holding
 
     def _drop(self, path: str) -> bool:
         """Forget a file that is gone, unless its rest can still be read."""
-        tail = self.tails.get(path)
-        if tail and tail.holding:
+        if self._holding(path):
             self._rota.later(path)
             return False
+        self._forget(path)
+        return True
+
+    def _forget(self, path: str) -> None:
         del self._known[path]
         self.tails.pop(path, None)
         self._rota.forget(path)
-        return True
+
+
+def _below(path: str, folders: tuple[str, ...]) -> bool:
+    return f"{path}/".startswith(folders)
+
+
+def _inode(found: Found) -> tuple[int, int]:
+    return found.dev, found.ino
 
 
 def _same(one: Found, other: Found | None) -> bool:
-    return other is not None and (one.dev, one.ino) == (other.dev, other.ino)
+    return other is not None and _inode(one) == _inode(other)
+
+
+def _stat(path: str) -> os.stat_result | OSError:
+    """Look at what has the name now, or say why that cannot be."""
+    try:
+        return os.stat(path)  # noqa: PTH116 - thousands of times a second
+    except OSError as error:
+        return error

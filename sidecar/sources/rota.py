@@ -1,8 +1,11 @@
 """Whose turn it is to be read: what changed, then what grew lately, then what is far behind, one by one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 from sidecar.sources.tail import Read
+
+T = TypeVar("T")
 
 
 class Rota:
@@ -59,17 +62,19 @@ class Rota:
         elif read.event in ("denied", "error") or not 0 <= now - self._grew.get(path, now) < hot:
             self._grew.pop(path, None)
 
-    def rename(self, old: str, new: str) -> None:
-        """Keep the place of a file that moved."""
-        if old in self._grew:
-            self._grew[new] = self._grew.pop(old)
-        if old in self._backlog:
-            self._backlog[new] = self._backlog.pop(old)
-        if old in self._due:
-            self._due[new] = self._due.pop(old)
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Keep the places of files that moved, from old name to new; these may be each other's."""
+        _rename(self._grew, names)
+        _rename(self._due, names)
+        _rename(self._backlog, names)
 
     def forget(self, path: str) -> None:
         """Drop a file that is gone."""
         self._grew.pop(path, None)
         self._due.pop(path, None)
         self._backlog.pop(path, None)
+
+
+def _rename(queue: dict[str, T], names: Mapping[str, str]) -> None:
+    moved = {new: queue.pop(old) for old, new in names.items() if old in queue}
+    queue |= moved

@@ -214,7 +214,7 @@ CASES = {
     ),
     43: Case(
         "anything, in any order, against an oracle",
-        "FollowedFile test_nothing_is_lost_and_nothing_comes_twice",
+        "FollowedFile FollowedFolder test_nothing_is_lost_and_nothing_comes_twice",
     ),
 }
 

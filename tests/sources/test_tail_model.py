@@ -3,8 +3,9 @@
 import os
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -24,6 +25,18 @@ def whole_lines(content: bytes) -> list[bytes]:
     return [line for line in content.split(b"\n")[:-1] if line and len(line) <= CAP]
 
 
+def too_long(content: bytes) -> int:
+    """Count the lines over the cap, one that is still being written included."""
+    return sum(len(line) > CAP for line in content.split(b"\n"))
+
+
+class Told(NamedTuple):
+    """What was delivered until a mark, by generation."""
+
+    delivered: dict[int, list[bytes]]
+    oversized: Counter[int]
+
+
 class FollowedFile(RuleBasedStateMachine):
     """The file is its own oracle: after a read to the end, what it holds is what was delivered."""
 
@@ -36,7 +49,10 @@ class FollowedFile(RuleBasedStateMachine):
             self.path.write_bytes(self.line(30))
         self.tail = Tail(str(self.path), cap=CAP)
         self.delivered: dict[int, list[bytes]] = {}
-        self.marked: tuple[Mark, dict[int, list[bytes]]] | None = None
+        self.oversized: Counter[int] = Counter()
+        # Generations that may have lost a line which was given up already, half written.
+        self.loose: set[int] = set()
+        self.marked: tuple[Mark, Told] | None = None
         # What a file held that lost its name while it was kept open for its backlog.
         self.owed: list[tuple[int, list[bytes]]] = []
         self.untouched = False  # since the last poll, apart from growing
@@ -58,6 +74,11 @@ class FollowedFile(RuleBasedStateMachine):
     def write(self, data: bytes) -> None:
         with self.path.open("ab") as file:
             file.write(data)
+
+    def disturbed(self) -> None:
+        """Note that something else than growth happened to the file."""
+        self.untouched = False
+        self.loose.add(self.tail.generation)
 
     def owe(self) -> None:
         """Note what is still to come of a file about to lose its name."""
@@ -84,21 +105,21 @@ class FollowedFile(RuleBasedStateMachine):
     @rule(part=st.floats(0, 1))
     def truncate(self, part: float) -> None:
         os.truncate(self.path, int(self.path.stat().st_size * part))
-        self.untouched = False
+        self.disturbed()
 
     @precondition(present)
     @rule(cut=st.integers(1, 80))
     def replace_last_bytes(self, cut: int) -> None:
         os.truncate(self.path, max(0, self.path.stat().st_size - cut))
         self.write(self.line(cut))
-        self.untouched = False
+        self.disturbed()
 
     @precondition(present)
     @rule(grow=st.booleans())
     def rewrite(self, grow: bool) -> None:
         old = self.path.read_bytes()
         self.path.write_bytes(old.replace(b"x", b"y") + self.line(30) * grow)
-        self.untouched = False
+        self.disturbed()
 
     @rule(lengths=st.lists(LENGTHS, max_size=3))
     def rename_over(self, lengths: list[int]) -> None:
@@ -107,7 +128,44 @@ class FollowedFile(RuleBasedStateMachine):
         other = self.folder / "other"
         other.write_bytes(b"".join(map(self.line, lengths)))
         other.rename(self.path)
-        self.untouched = False
+        self.disturbed()
+
+    @precondition(present)
+    @rule(lengths=st.lists(LENGTHS, max_size=6))
+    def replace_with_the_same_inode(self, lengths: list[int]) -> None:
+        """As deleted and made again between two polls, where the next file gets the inode."""
+        self.path.write_bytes(b"".join(map(self.line, lengths)))
+        self.disturbed()
+
+    @precondition(present)
+    @rule(lengths=st.lists(LENGTHS, max_size=6), budget=BUDGETS)
+    def vanish_and_come_back_with_the_same_inode(self, lengths: list[int], budget: int) -> None:
+        """As deleted, missed, and made again."""
+        self.owe()
+        aside = self.folder / "aside"
+        self.path.rename(aside)
+        while self.read(budget):
+            pass
+        self.settle_debts()
+        aside.write_bytes(b"".join(map(self.line, lengths)))
+        aside.rename(self.path)
+        self.disturbed()
+
+    @precondition(present)
+    @rule(lengths=st.lists(LENGTHS, max_size=3), stale=st.booleans())
+    def copy_and_truncate(self, lengths: list[int], stale: bool) -> None:
+        """As log rotators do; a writer that kept its place leaves a hole behind the truncation."""
+        size = self.path.stat().st_size
+        os.truncate(self.path, 0)
+        with self.path.open("r+b") as writer:
+            writer.seek(size if stale else 0)
+            writer.write(b"".join(map(self.line, lengths)))
+        self.disturbed()
+
+    @precondition(present)
+    @rule(count=st.sampled_from([1, 63, 64, 65, 300]))
+    def pad_with_nuls(self, count: int) -> None:
+        self.write(b"\0" * count)
 
     @precondition(present)
     @rule()
@@ -117,14 +175,14 @@ class FollowedFile(RuleBasedStateMachine):
         other = self.folder / "other"
         shutil.copy(self.path, other)
         other.rename(self.path)
-        self.untouched = False
+        self.disturbed()
 
     @precondition(present)
     @rule()
     def unlink(self) -> None:
         self.owe()
         self.path.unlink()
-        self.untouched = False
+        self.disturbed()
 
     @precondition(lambda self: hasattr(self, "path") and not self.path.exists())
     @rule(lengths=st.lists(LENGTHS, max_size=3))
@@ -153,6 +211,7 @@ class FollowedFile(RuleBasedStateMachine):
     def read(self, budget: int) -> int:
         read = self.tail.poll(budget)
         self.delivered.setdefault(read.generation, []).extend(read.lines)
+        self.oversized[read.generation] += read.oversized
         assert self.tail.partial_bytes <= CAP
         self.untouched = True
         return read.behind
@@ -161,19 +220,27 @@ class FollowedFile(RuleBasedStateMachine):
     def poll_to_the_end(self, budget: int) -> None:
         while self.read(budget):
             pass
+        self.settle_debts()
+        if self.path.exists():
+            content = self.path.read_bytes()
+            assert self.delivered[self.tail.generation] == whole_lines(content)
+            given_up, generation = too_long(content), self.tail.generation
+            assert self.oversized[generation] >= given_up
+            assert self.oversized[generation] == given_up or generation in self.loose
+        assert not self.tail.holding
+
+    def settle_debts(self) -> None:
         for generation, lines in self.owed:
             # More may follow: a copy that got the same inode is the same file to everyone.
             assert self.delivered[generation][: len(lines)] == lines
         self.owed = []
-        if self.path.exists():
-            assert self.delivered[self.tail.generation] == whole_lines(self.path.read_bytes())
-        assert not self.tail.holding
 
     @rule()
     def mark(self) -> None:
         mark = self.tail.mark()
         if mark is not None:
-            self.marked = (mark, {key: list(lines) for key, lines in self.delivered.items()})
+            delivered = {key: list(lines) for key, lines in self.delivered.items()}
+            self.marked = (mark, Told(delivered, self.oversized.copy()))
 
     @rule(fresh=st.booleans())
     def restart(self, fresh: bool) -> None:
@@ -182,17 +249,20 @@ class FollowedFile(RuleBasedStateMachine):
             self.mark()
         self.tail.close()
         self.owed, self.untouched = [], False
-        self.delivered = {}
+        self.delivered, self.oversized, self.loose = {}, Counter(), set()
         if self.marked is None:
             self.tail = Tail(str(self.path), cap=CAP)
             return
-        mark, delivered = self.marked
-        self.delivered = {key: list(lines) for key, lines in delivered.items() if key <= mark.generation}
+        mark, told = self.marked
+        self.delivered = {key: list(lines) for key, lines in told.delivered.items() if key <= mark.generation}
+        self.oversized.update({key: n for key, n in told.oversized.items() if key <= mark.generation})
+        self.loose.add(mark.generation)  # a line given up before its end is given up again
         self.tail = Tail.resume(str(self.path), mark, cap=CAP)
 
     @invariant()
     def nothing_twice(self) -> None:
-        for lines in getattr(self, "delivered", {}).values():
+        for delivered in getattr(self, "delivered", {}).values():
+            lines = [line for line in delivered if line.strip(b"\0")]
             assert len(lines) == len(set(lines))
 
 

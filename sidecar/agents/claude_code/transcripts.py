@@ -113,10 +113,11 @@ class Transcripts:
         """What came, moved and went."""
         self._check(changes.unreadable)
         self._paths |= {found.path for found in changes.new}
-        for old, new in changes.moved:
-            self._paths = self._paths - {old} | {new}
-            if old in self._decoders:
-                self._decoders[new] = self._decoders.pop(old)
+        names = dict(changes.moved)  # which may be each other's
+        self._paths = self._paths - names.keys() | set(names.values())
+        self._decoders |= {
+            new: self._decoders.pop(old) for old, new in names.items() if old in self._decoders
+        }
         out = [told for path in changes.vanished for told in self._vanished(path, now)]
         self._wake()
         return out
