@@ -35,16 +35,16 @@ class Board:
     def __init__(self, watch: Watch, acts: Acts) -> None:
         self._watch = watch
         self._acts = acts
-        self._recent: dict[tuple[str, str], deque[Shown]] = {}
+        self._recent: dict[tuple[str, str], deque[c.Change]] = {}
         self._subscribers: set[Callable[[str, str], None]] = set()
 
     def __call__(self, session: Session, change: c.Change, /) -> None:
-        """Remember a change and tell who listens."""
+        """Remember a change and tell who listens. What it comes to in words is asked for seldom."""
         key = (session.agent, session.id)
         if isinstance(change, c.SessionClosed):
             self._recent.pop(key, None)
         elif not isinstance(change, c.RecordsRead | c.TokensUsed):
-            self._recent.setdefault(key, deque(maxlen=KEPT)).append(self._entry(change))
+            self._recent.setdefault(key, deque(maxlen=KEPT)).append(change)
         for tell in list(self._subscribers):
             tell(*key)
 
@@ -80,7 +80,7 @@ class Board:
                 }
                 for b in bounds(found, self._watch.rules(found))
             ],
-            "changes": list(self._recent.get((agent, session), ())),
+            "changes": [self._entry(change) for change in self._recent.get((agent, session), ())],
         }
 
     def subscribe(self, tell: Callable[[str, str], None]) -> Callable[[], None]:

@@ -35,9 +35,15 @@ def condense(signals: list[g.Signal], before: float) -> list[g.Signal]:
 
 def _finished(signals: list[g.Signal]) -> set[str]:
     """Find the tool calls that begin and end here."""
-    begun = {s.call: at for at, s in enumerate(signals) if type(s) is g.ToolStarted}
-    ended = {s.call: at for at, s in enumerate(signals) if type(s) is g.ToolEnded}
-    return {call for call, at in begun.items() if ended.get(call, -1) > at}
+    begun: set[str] = set()
+    ended: set[str] = set()
+    for signal in signals:
+        if type(signal) is g.ToolStarted:
+            begun.add(signal.call)
+            ended.discard(signal.call)
+        elif type(signal) is g.ToolEnded and signal.call in begun:
+            ended.add(signal.call)
+    return ended
 
 
 def _thinned(signals: list[g.Signal], finished: set[str]) -> Iterator[g.Signal]:

@@ -7,12 +7,14 @@ whose root does not exist yet. Hashes spread evenly, so samplers that cut by tra
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 
 TRACE_BYTES = 16
 SPAN_BYTES = 8
 
 
+@lru_cache(1024)  # each tool of a turn asks for the same ones
 def _hash(size: int, *parts: str) -> int:
     digest = sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:size], "big") or 1  # zero means "no id"
