@@ -1,7 +1,8 @@
-"""Twenty files renamed, copied and truncated, and deleted while they are written: nothing lost, nothing twice.
+"""Twenty files renamed, moved away, copied and truncated, and deleted while they are written, read or not.
 
-Longer than in the tests: ``python -m tests.sources.test_rotation 60``. Each rotation waits until its file was read
-to the end, so that no byte is destroyed unread; what is written in between is found by the reader alone.
+Longer than in the tests: ``python -m tests.sources.test_rotation 60``. A rotation comes when all was read, when
+the file is kept open for bytes left in it, or when some were written that nobody has looked at. Lost may be what
+was destroyed unread, by truncation or with its last name, and that exactly; nothing may come twice.
 """
 
 import os
@@ -11,11 +12,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 from sidecar.sources.folder import Folder
 
 FILES = 20
+WAYS = ("rename", "move", "copytruncate", "delete")
+STATES = ("all read", "kept open", "unread")
 
 
 class Stress:
@@ -30,46 +34,64 @@ class Stress:
         self.folder = Folder(str(self.root), ("*.jsonl",))
         self.written = 0
         self.now = 0.0
-        self.seen: Counter[bytes] = Counter()
+        self.seen: Counter[int] = Counter()
+        self.destroyed: set[int] = set()
+        self.turned: Counter[tuple[str, str]] = Counter()
 
     def path(self) -> Path:
         return self.root / f"{self.chance.randrange(FILES)}.jsonl"
+
+    def line(self) -> tuple[bytes, bytes]:
+        """A new line in two pieces."""
+        self.written += 1
+        line = b'{"n":%d,"x":"%s"}\n' % (self.written, b"x" * self.chance.choice((0, 50, 5000)))
+        cut = self.chance.randrange(len(line))
+        return line[:cut], line[cut:]
 
     def write(self) -> None:
         """Append some lines, in pieces."""
         with self.path().open("ab") as file:
             for _ in range(self.chance.randint(1, 30)):
-                self.written += 1
-                line = b'{"n":%d,"x":"%s"}\n' % (self.written, b"x" * self.chance.choice((0, 50, 5000)))
-                cut = self.chance.randrange(len(line))
-                file.write(line[:cut])
+                begun, rest = self.line()
+                file.write(begun)
                 file.flush()
                 if self.chance.random() < 0.05:
                     self.read()
-                file.write(line[cut:])
+                file.write(rest)
 
     def read(self) -> None:
         self.now += 1.0
         self.folder.notice(None)
         self.folder.scan(self.now)
         for _, read in self.folder.read(self.chance.choice((1000, 1 << 20))):
-            self.seen.update(read.lines)
+            self.seen.update(map(number, read.lines))
 
     def drain(self) -> None:
         self.read()
         while self.folder.pending or self.folder.asked:
             self.read()
 
+    def unread(self, path: Path) -> tuple[str, set[int]]:
+        """How much of a file was read, and which of its lines were not."""
+        left = {number(line) for line in path.read_bytes().split(b"\n") if line} - self.seen.keys()
+        tail = self.folder.tails.get(str(path))
+        fd = None if tail is None else tail._file.fd
+        kept = fd is not None and os.path.samestat(os.fstat(fd), path.stat())
+        return ("all read" if not left else "kept open" if kept else "unread"), left
+
     def rotate(self) -> None:
         """Do one of what rotators do."""
-        path = self.path()
+        path, how = self.path(), self.chance.choice(WAYS)
         if not path.exists():
             return
-        how = self.chance.choice(("rename", "copytruncate", "delete", "move"))
-        if how != "rename":
+        if self.chance.random() < 0.3:
             self.drain()
-        if how == "rename":  # within reach of the shapes: it is the same file under another name
-            path.rename(path.with_name(f"r{self.written}-{path.name}"))
+        state, left = self.unread(path)
+        self.turned[how, state] += 1
+        if how == "copytruncate" or state == "unread":
+            self.destroyed |= left if how != "rename" else set()
+        if how == "rename":
+            self.rename(path)
         elif how == "move":
             path.rename(self.away / f"{self.written}-{path.name}")
         elif how == "copytruncate":
@@ -78,15 +100,31 @@ class Stress:
         else:
             path.unlink()
 
+    def rename(self, path: Path) -> None:
+        """Within reach of the shapes it is the same file; its writer finishes the line it is at."""
+        begun, rest = self.line()
+        with path.open("ab") as file:
+            file.write(begun)
+            file.flush()
+            path.rename(path.with_name(f"r{self.written}-{path.name}"))
+            if self.chance.random() < 0.5:
+                self.read()
+            file.write(rest)
+
     def run(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.chance.choices((self.write, self.read, self.rotate), (6, 3, 1))[0]()
         self.drain()
         self.drain()
-        missing = self.written - len(self.seen)
-        twice = [line for line, count in self.seen.items() if count > 1]
-        assert (missing, twice) == (0, []), f"of {self.written} lines"
+        missing = set(range(1, self.written + 1)) - self.seen.keys()
+        twice = [n for n, count in self.seen.items() if count > 1]
+        assert (missing ^ self.destroyed, twice) == (set(), []), f"of {self.written} lines"
+        assert self.turned.keys() == set(product(WAYS, STATES)), "every way, whatever was read"
+
+
+def number(line: bytes) -> int:
+    return int(line[5 : line.index(b",")])
 
 
 def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path) -> None:
