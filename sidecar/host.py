@@ -50,7 +50,6 @@ import errno
 import fcntl
 import grp
 import json
-import math
 import os
 import pwd
 import re
@@ -1435,12 +1434,14 @@ class StreamJson(Plain):
         since = time.monotonic()
 
         def may_end() -> bool:
-            nonlocal since
-            if self.inlet and not self.inlet.drained:
-                since = time.monotonic()
             return self.session.turns.may_end(time.monotonic(), since)
 
-        self.session.wait_for(may_end, math.inf)
+        while not self.session.wait_for(may_end, POLL):
+            if self.session.over:
+                return
+            # Never while the session is held: who inserts a line holds the inlet, and then the session.
+            if self.inlet and not self.inlet.drained:
+                since = time.monotonic()
 
 
 class Prompted(StreamJson):

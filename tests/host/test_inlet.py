@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sidecar.host import Inlet, InletClosedError, Outcome, ignore
+from sidecar.host import STATE_SWITCH, Inlet, InletClosedError, Outcome, Prompted, Session, ignore
 from tests.host.driver import PATIENCE, until
 
 if TYPE_CHECKING:
@@ -157,3 +158,32 @@ def test_what_the_agent_has_not_read_is_known(narrow: Narrow) -> None:
     until(lambda: not narrow.inlet.drained, "it lies in the pipe")
     narrow.read(4)
     assert narrow.inlet.drained
+
+
+def test_an_insertion_and_whoever_waits_for_the_turns_end_do_not_wait_for_each_other(
+    narrow: Narrow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_SWITCH, "1")  # set if it is not, which is to end with the test
+    session = Session("s", attended=False)
+    mode = Prompted(session, Namespace(line_deadline=PATIENCE))
+    mode.inlet = narrow.inlet
+    looked = threading.Event()
+
+    def may_end(_now: float, _since: float) -> bool:
+        looked.set()
+        return False
+
+    monkeypatch.setattr(session.turns, "may_end", may_end)
+    waiting = threading.Thread(target=mode._withhold, daemon=True)
+    waiting.start()
+
+    def go() -> bool:
+        looked.clear()
+        assert looked.wait(PATIENCE), "it is waited for us while we hold the input"
+        session.judged("interrupt", "why")
+        return True
+
+    assert narrow.inlet.insert(b"line\n", PATIENCE, go) is Outcome.DONE
+    session.end()
+    waiting.join(PATIENCE)
+    assert not waiting.is_alive()
