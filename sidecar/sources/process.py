@@ -2,6 +2,7 @@
 
 A pid is a name that is given again, so every question takes the start time too: both together name one
 process of a pid namespace. An answer may be None, "cannot tell", which must never be taken for "gone".
+A little longer than most: whose pids these are is asked here as well.
 """
 
 import os
@@ -18,6 +19,7 @@ import psutil
 # The inode number the kernel gives the first pid namespace: PROC_PID_INIT_INO in include/linux/proc_ns.h.
 _FIRST_NAMESPACE: Final = "4026531836"
 _NAMESPACE: Final = re.compile(r"pid:\[(\d+)\]$")
+_MACHINE: Final = re.compile(r"linux:([0-9a-f]{32}):")
 # Programs that run an agent given as a script. No shells: a script of theirs starts the agent, and is none.
 _INTERPRETERS: Final = re.compile(r"(node|nodejs|bun|deno|python[\d.]*)$")
 # Script names that say nothing: there the folder around them names the agent.
@@ -103,6 +105,21 @@ def same_namespace(domain: str | None) -> bool | None:
         return True if ours[1] == _FIRST_NAMESPACE else None
     theirs = _NAMESPACE.search(domain)
     return None if theirs is None else ours[1] == theirs[1]
+
+
+def other_machine(domain: str | None) -> bool:
+    """Tell whether a domain may be another machine's: every machine's first namespace has the same number.
+
+    Its id is `/etc/machine-id`, zeros where there is none. A container may have another one than its machine:
+    so pids of such a domain may still be ours, and one that is seen alive proves it.
+    """
+    theirs = _MACHINE.match(domain or "")
+    if theirs is None or _FIRST_NAMESPACE not in (domain or ""):
+        return False
+    ours = ""
+    with suppress(OSError, ValueError):
+        ours = Path("/etc/machine-id").read_text().strip()
+    return theirs[1] != (ours or "0" * 32)
 
 
 def usage(pid: int, start: int) -> Usage | None:

@@ -155,6 +155,27 @@ def test_same_namespace(
     assert process.same_namespace(domain) is expected
 
 
+@pytest.mark.parametrize(
+    ("ours", "domain", "expected"),
+    [
+        ("a" * 32, f"linux:{'a' * 32}:pid:[4026531836]", False),
+        ("a" * 32, f"linux:{'b' * 32}:pid:[4026531836]", True),
+        (None, f"linux:{'b' * 32}:pid:[4026531836]", True),
+        (None, f"linux:{'0' * 32}:pid:[4026531836]", False),
+        ("", f"linux:{'0' * 32}:pid:[4026531836]", False),
+        ("a" * 32, f"linux:{'b' * 32}:pid:[4026532000]", False),
+        ("a" * 32, "linux:x:pid:[4026531836]", False),
+        ("a" * 32, None, False),
+    ],
+)
+def test_the_first_namespace_of_another_machine(
+    monkeypatch: pytest.MonkeyPatch, ours: str | None, domain: str | None, *, expected: bool
+) -> None:
+    read = fail(errno.ENOENT) if ours is None else lambda _: f"{ours}\n"
+    monkeypatch.setattr(Path, "read_text", read)
+    assert process.other_machine(domain) is expected
+
+
 def test_usage(spawn: Spawn) -> None:
     child = spawn(sys.executable, "-c", "sum(range(3_000_000)); print(flush=True); input()")
     assert child.stdout is not None

@@ -151,6 +151,18 @@ def test_what_was_read_before_an_error_is_given_and_the_rest_later(
     assert len(read.lines) + len(rest.lines) == 10_000
 
 
+def test_an_error_in_reading_on_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_bytes(b"a\n")
+    follower = Tail(str(path))
+    follower.poll()
+    with path.open("ab") as file:
+        file.write(b"b\n")
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "pread", failing(errno.EIO, after=2))  # those that recognise the file
+        assert (follower.poll().event, follower.failure) == ("error", "EIO")
+    assert follower.poll().lines == [b"b"]
+
+
 def test_a_descriptor_gone_stale_is_given_back_for_a_new_one(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,8 @@
 Written in place, only at transitions: its age proves nothing. It stays behind, still `busy`, when
 the process is killed, and survives in a shared volume when a container restarts. The `.key` files
 beside it hold secrets and are never opened.
+
+A little longer than most: what is written, whether it still holds, and what that tells are one thing.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ class Registrations:
         self._read: dict[str, Registration] = {}
         self._alive: dict[str, Registration] = {}
         self._strange = 0
-        self._domain: str | None = None
+        self._newest: dict[str, Registration] = {}
+        self._seen: set[str | None] = set()
         self._held: set[str] = set()
 
     @property
@@ -78,7 +81,7 @@ class Registrations:
         """The same, at once."""
         now = self._clock.now()
         found = self._files.read()
-        self._domain = _newest_domain(found.values())
+        self._newest = _newest(found.values())
         # A session that another process holds by now has not ended with the one before.
         self._held = {r.session_id for r in found.values() if self._holds(r)}
         out: list[g.Observation] = []
@@ -110,15 +113,24 @@ class Registrations:
         """Whether its process runs; None where its pids cannot be seen from here."""
         if not process.same_namespace(r.pid_domain) or not r.proc_start.isdecimal():
             return None
-        return process.alive(r.pid, int(r.proc_start))
+        lives = process.alive(r.pid, int(r.proc_start))
+        if lives:
+            self._seen.add(r.pid_domain)
+        elif r.pid_domain not in self._seen and process.other_machine(r.pid_domain):
+            return None  # a folder that machines share
+        return lives
 
     def _holds(self, r: Registration) -> bool:
         lives = self._lives(r)
         return not self._stale(r) if lives is None else lives
 
     def _stale(self, r: Registration) -> bool:
-        """Left behind by an earlier container: another pid namespace than the newest one's."""
-        return r.pid_domain is not None and r.pid_domain != self._domain
+        """Left behind: its machine's newest one has another pid namespace, or its session another process.
+
+        The numbers of namespaces are given again too: a container that starts anew may get the one it had.
+        """
+        newest = self._newest.get(_machine(r), r)
+        return r.pid_domain not in (None, newest.pid_domain) or self._newest.get(r.session_id, r) != r
 
     def _compare(self, name: str, new: Registration, now: float) -> list[g.Observation]:
         old, lives = self._alive.get(name), self._lives(new)
@@ -184,6 +196,13 @@ def _unwanted(_: str) -> None:
     """Nobody asks."""
 
 
-def _newest_domain(found: Iterable[Registration]) -> str | None:
-    newest = max(found, key=lambda r: r.started_at, default=None)
-    return None if newest is None else newest.pid_domain
+def _newest(found: Iterable[Registration]) -> dict[str, Registration]:
+    """The registration that started last, of each session and of each machine."""
+    newest: dict[str, Registration] = {}
+    for r in sorted(found, key=lambda r: r.started_at):
+        newest |= {r.session_id: r, _machine(r): r}
+    return newest
+
+
+def _machine(r: Registration) -> str:
+    return (r.pid_domain or "").partition(":pid:")[0]

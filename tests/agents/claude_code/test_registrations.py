@@ -218,6 +218,40 @@ def test_a_stale_one_is_not_told_at_the_start(desk: Desk) -> None:
     assert {o.session for o in desk.source.scan()} == {new.id}
 
 
+@pytest.mark.parametrize("names", [("7.json", "9.json"), ("9.json", "7.json")])
+def test_of_two_unseen_processes_of_one_session_the_newer_speaks(desk: Desk, names: tuple[str, str]) -> None:
+    """A container that starts anew may get the number of its pid namespace again, so the domains are equal."""
+    fields: dict[str, Any] = {"pidDomain": "linux:x:pid:[1]", "procStart": "7"}
+    old, new = ({**fields, "startedAt": int((WALL - ago) * 1000)} for ago in (7200, 60))
+    desk.register(pid=999_999, name=names[0], status="busy", **old)
+    assert "Status" in desk.kinds()
+    desk.register(pid=999_998, name=names[1], status="idle", **new)
+    told = desk.read()
+    assert [s.word for s in told if isinstance(s, g.Status)] == ["idle"]
+    assert not [s for s in told if isinstance(s, g.ProcessGone)]
+    assert desk.source.sessions[desk.script.id].pid == 999_998
+    desk.register(pid=999_999, name=names[0], status="waiting", **old)
+    assert desk.status() is None
+
+
+def test_a_process_on_another_machine_is_not_gone_for_being_unseen(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A home folder may be shared by machines; the first pid namespace has the same number on all."""
+    monkeypatch.setattr(process, "pid_namespace", lambda: "pid:[4026531836]")
+    far = f"linux:{'f' * 32}:pid:[4026531836]"
+    started = int(WALL * 1000)
+    desk.register(pid=999_999, name="1.json", pidDomain=far, status="busy")
+    near = desk.home.session()
+    desk.register(near, name="2.json", pidDomain=f"linux:{'e' * 32}:pid:[4026531836]", startedAt=started)
+    assert "ProcessGone" not in desk.kinds()
+    assert set(desk.source.sessions) == {desk.script.id, near.id}, (
+        "and the newer one there takes none here along"
+    )
+    desk.register(desk.home.session(), name="3.json", pidDomain=far)  # ours after all: a container's own id
+    assert desk.kinds().count("ProcessGone") == 1
+
+
 @pytest.mark.parametrize(
     ("fields", "attended"),
     [
