@@ -7,7 +7,7 @@ folding costs more than decoding. So of the earlier ones the single blocks, tool
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final
 
 from sidecar import signals as g
 
@@ -53,25 +53,23 @@ def _thinned(signals: list[g.Signal], finished: set[str]) -> Iterator[g.Signal]:
     for signal in signals:
         if type(signal) is g.Used:
             continue
-        if type(signal) is g.Progress or _is_work(signal, finished):
-            if opened:
-                last = signal
-                continue
-            opened = not isinstance(signal, g.ToolEnded) and signal.turn is not None
-        else:
+        if type(signal) is g.Progress or (type(signal) is g.ToolStarted and signal.call in finished):
+            opens = signal.turn is not None
+        elif type(signal) is g.ToolEnded and signal.call in finished and not signal.echo:
+            opens = False
+        else:  # this says more than that work was done
             if last is not None:
                 yield _plain(last, finished)
             last, opened = None, False
-        yield _plain(signal, finished)
+            yield signal
+            continue
+        if opened:
+            last = signal
+        else:
+            opened = opens
+            yield _plain(signal, finished)
     if last is not None:
         yield _plain(last, finished)
-
-
-def _is_work(signal: g.Signal, finished: set[str]) -> TypeGuard[g.ToolStarted | g.ToolEnded]:
-    """Tell whether all that this says is that a tool was at work."""
-    if type(signal) is g.ToolStarted:
-        return signal.call in finished
-    return type(signal) is g.ToolEnded and signal.call in finished and not signal.echo
 
 
 def _plain(signal: g.Signal, finished: set[str]) -> g.Signal:

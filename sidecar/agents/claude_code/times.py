@@ -55,7 +55,7 @@ class Times:
     def name(self, at: float) -> str:
         """The newest stamp as text, which names a turn that no prompt opened."""
         stamp = self._stamp
-        if isinstance(stamp, str) and len(stamp) == CANONICAL and stamp[10] + stamp[19] + stamp[23] == "T.Z":
+        if isinstance(stamp, str) and len(stamp) == CANONICAL and stamp[10::9] == "T." and stamp[23] == "Z":
             return stamp
         return iso(self._clock.wall(at) if self.wall is None else self.wall)
 
