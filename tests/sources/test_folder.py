@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.sources.cursor import Mark
-from sidecar.sources.folder import PIECE, ROUND, Changes, Folder, Pace
+from sidecar.sources.folder import PIECE, ROUND, Changes, Folder, Pace, Reading
 
 Unprivileged = Callable[[], AbstractContextManager[None]]
 
@@ -476,3 +476,160 @@ def test_thousands_of_old_files_and_three_live_ones(home: Home) -> None:
     assert len(home.new()) == 1003
     assert sorted(home.read()) == [(f"p/{n}.jsonl", [b"a"], True) for n in range(3)]
     assert home.folder.dormant == 1000
+
+
+def test_files_that_exchange_names_are_read_on(home: Home) -> None:
+    one, two = home.put("p/1.jsonl", b"a\nha"), home.put("p/2.jsonl", b"b\n")
+    home.scan()
+    home.read()
+    one.rename(home.root / "aside")
+    two.rename(one)
+    (home.root / "aside").rename(two)
+    home.put("p/2.jsonl", b"lf\n")
+    home.put("p/1.jsonl", b"c\n")
+    changes = home.scan()
+    assert sorted(changes.moved) == [(str(one), str(two)), (str(two), str(one))]
+    assert (changes.new, changes.vanished) == ([], [])
+    assert sorted(home.read()) == [("p/1.jsonl", [b"c"], False), ("p/2.jsonl", [b"half"], False)]
+
+
+def test_numbered_files_are_read_on_whatever_was_at_the_end_of_the_row(home: Home) -> None:
+    paths = [home.put(f"p/{n}.jsonl", b"%d\n" % n) for n in range(3)]
+    home.scan()
+    home.read()
+    for n in (1, 0):
+        paths[n].rename(paths[n + 1])
+    home.put("p/0.jsonl", b"new\n")
+    assert [home.name(found.path) for found in home.scan().new] == ["p/0.jsonl"]
+    for n in (1, 2):
+        home.put(f"p/{n}.jsonl", b"more of %d\n" % (n - 1))
+    home.scan()
+    assert sorted(home.read()) == [
+        ("p/0.jsonl", [b"new"], True),
+        ("p/1.jsonl", [b"more of 0"], False),
+        ("p/2.jsonl", [b"more of 1"], False),
+    ]
+
+
+def test_a_dormant_file_with_the_name_of_a_read_one_sleeps_on(home: Home) -> None:
+    read, asleep = home.put("p/1.jsonl", b"a\n"), home.put("p/2.jsonl", b"b\n", OLD)
+    home.scan()
+    home.read()
+    asleep.rename(read)
+    home.scan()
+    assert (home.folder.dormant, home.folder.tails) == (1, {})
+    assert (home.read(), home.folder.pending, home.folder.hot) == ([], False, False)
+
+
+def test_the_rest_of_a_file_comes_before_the_one_that_took_its_name(home: Home) -> None:
+    line = b"x" * 1023 + b"\n"
+    behind = home.put("p/1.jsonl", line * 3000)
+    moved, third = home.put("p/2.jsonl", b"a\n"), home.put("p/3.jsonl", b"b\n")
+    home.scan()
+    seen = [found for _, lines, _ in home.read(MIB) for found in lines]
+    while not {b"a", b"b"} <= set(seen):
+        seen += [found for _, lines, _ in home.read(300) for found in lines]
+    assert home.folder.tails[str(behind)].holding
+    moved.rename(behind)
+    third.rename(moved)
+    changes = home.scan()
+    assert (changes.moved, changes.new, changes.vanished) == ([], [], []), "all of them wait"
+    for _ in range(20):
+        seen += [found for _, lines, _ in home.read(MIB) for found in lines]
+        home.folder.scan(home.now)
+    assert sorted(seen) == sorted([line[:-1]] * 3000 + [b"a", b"b"])
+    home.put("p/1.jsonl", b"more of a\n")
+    home.put("p/2.jsonl", b"more of b\n")
+    home.scan()
+    assert sorted(home.read()) == [("p/1.jsonl", [b"more of a"], False), ("p/2.jsonl", [b"more of b"], False)]
+
+
+def test_what_took_a_name_between_two_scans_is_read_after_the_next(home: Home) -> None:
+    hot, other = home.put("p/1.jsonl", b"a\n"), home.put("p/2.jsonl", b"b\n")
+    home.scan()
+    home.read()
+    for name in ("p/1.jsonl", "p/2.jsonl"):
+        home.put(name, b"grown\n")
+    home.scan()
+    assert len(home.read()) == 2
+    other.rename(hot)
+    assert home.read() == []
+    assert home.folder.asked
+    assert home.scan(after=0).moved == [(str(other), str(hot))]
+    assert home.read() == []
+    home.put("p/1.jsonl", b"on\n")
+    assert home.read() == [("p/1.jsonl", [b"on"], False)]
+
+
+def test_a_name_missed_for_a_moment_is_read_on(home: Home) -> None:
+    hot = home.put("p/1.jsonl", b"a\n")
+    home.scan()
+    home.read()
+    home.put("p/1.jsonl", b"b\n")
+    home.scan()
+    assert home.read() == [("p/1.jsonl", [b"b"], False)]
+    hot.rename(home.root / "aside")
+    assert home.read() == []
+    assert home.folder.asked
+    (home.root / "aside").rename(hot)
+    home.scan(after=0)
+    home.put("p/1.jsonl", b"c\n")
+    assert home.read() == [("p/1.jsonl", [b"c"], False)]
+
+
+def test_in_a_folder_that_cannot_be_listed_a_replaced_file_is_read_as_it_is(
+    open_folder: Path, unprivileged: Unprivileged
+) -> None:
+    home = Home(open_folder)
+    path = home.put("p/1.jsonl", b"a\n")
+    path.parent.chmod(0o755)
+    home.scan()
+    home.read()
+    other = home.put("other", b"another\n")
+    other.rename(path)
+    path.parent.chmod(0o711)
+    with unprivileged():
+        home.scan()
+        home.folder.notice([str(path)])
+        assert home.read() == [("p/1.jsonl", [b"another"], True)]
+        assert not home.folder.asked, "no scan can tell more"
+    path.parent.chmod(0o755)
+
+
+def test_half_a_line_and_one_too_long_are_told_without_any_lines(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.folder = Folder(str(tmp_path), SHAPES, reading=Reading(cap=100))
+    home.put("p/1.jsonl", b"a\n")
+    home.scan()
+    home.read()
+    told = []
+    for data in (b"h" * 50, b"h" * 200):
+        home.folder.notice([str(home.put("p/1.jsonl", data))])
+        told += [(read.lines, read.grew, read.oversized) for _, read in home.folder.read()]
+    assert told == [([], True, 0), ([], True, 1)]
+
+
+def test_that_a_rest_is_read_calls_for_the_scan_that_tells_of_the_end(home: Home) -> None:
+    path = home.put("p/1.jsonl", b"x\n" * 1000)
+    home.scan()
+    home.read(10)
+    path.unlink()
+    assert home.scan().vanished == []
+    assert [read.event for _, read in home.folder.read()] == [None]
+    assert home.folder.asked
+    assert home.scan(after=0).vanished == [str(path)]
+
+
+def test_who_was_not_where_its_turn_came_keeps_the_turn(home: Home) -> None:
+    one, two = home.put("p/1.jsonl", b"a\n"), home.put("p/2.jsonl", b"b\n")
+    home.scan()
+    aside = home.root / "aside"
+    for _ in range(2):
+        assert home.folder.pending
+        one.rename(aside)
+        two.rename(one)
+        aside.rename(two)
+        if not home.folder.asked:
+            assert home.read() == []
+    home.scan(after=0)
+    assert sorted(home.read()) == [("p/1.jsonl", [b"a"], True), ("p/2.jsonl", [b"b"], True)]

@@ -135,4 +135,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         stress = Stress(Path(name), seed=int(time.time()))
         stress.run(float(sys.argv[1]))
-        sys.stdout.write(f"{stress.written} lines, each once\n")
+        turned, lost = stress.turned.total(), len(stress.destroyed)
+        sys.stdout.write(
+            f"{stress.written} lines, {turned} rotations that destroyed {lost} unread, all else once\n"
+        )
