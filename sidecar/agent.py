@@ -7,7 +7,7 @@ Neither knows which agent it talks to, and no adapter knows another.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -56,6 +56,17 @@ class Source(Protocol):
 
     async def read(self) -> Sequence[Observation]:
         """What was seen since the last read. Raises SourceDown."""
+
+
+@runtime_checkable
+class Resumes(Protocol):
+    """An adapter that reads on, after a restart, where it was."""
+
+    def places(self) -> bytes:
+        """How far what it reads was read, as JSON, in words of its own."""
+
+    def resume(self, places: bytes) -> None:
+        """Read on there, as far as what is there is still the same; before the first read. Never raises."""
 
 
 class Sees(Struct, frozen=True):

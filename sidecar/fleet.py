@@ -60,6 +60,13 @@ class Law(Protocol):
         """What was known is folded: an act that a restart cut short can be taken up."""
 
 
+class Past(Protocol):
+    """What earlier runs told."""
+
+    def owes(self, session: Session, change: c.Change, /) -> bool | None:
+        """Whether a change has yet to be told, however old it is; False: it was; None: not known."""
+
+
 class _Standing(NamedTuple):
     """What a session's family has to hear of, when it is different."""
 
@@ -74,11 +81,14 @@ class _Standing(NamedTuple):
 class Fleet:
     """The sessions, by agent and id."""
 
-    def __init__(self, law: Law, *, told_from: float, slowest: float = SLOWEST_CHECK) -> None:
-        """Changes before `told_from` are history: folded, but not told to listeners.
+    def __init__(
+        self, law: Law, *, told_from: float, slowest: float = SLOWEST_CHECK, past: Past | None = None
+    ) -> None:
+        """Changes before `told_from` are history: folded, but not told, except for what `past` owes.
 
         `slowest`: seconds between two checks of a session that nothing happens to.
         """
+        self._past = past
         self._slowest = slowest
         self._law = law
         self._told_from = told_from
@@ -189,7 +199,11 @@ class Fleet:
         if session.dormant and session.end is not None:
             self.fold(session, g.Ticked(now))  # an end of long ago is no turn that is open
         if not session.dormant or lapsed(session, self._law.rules(session), now):
-            self._held[key] = []
+            held, self._held[key] = self._held.get(key, []), []
+            for change in held:
+                if self._owes(session, change):
+                    for listener in self.listeners:
+                        listener(session, change)
             return
         held = self._held.pop(key, [])
         session.dormant, session.closed_at = False, None
@@ -200,9 +214,9 @@ class Fleet:
 
     def _tell(self, session: Session, changed: list[c.Change], cause: g.Signal | None = None) -> None:
         """Tell what happened since we started, be it the end of something older."""
-        if cause is not None and (cause.at < self._told_from or type(cause) is g.Ticked):
-            # What is read now is counted now, however old the record that it is dated by.
-            changed = [x for x in changed if x.at >= self._told_from or type(x) is c.RecordsRead]
+        old = cause is not None and (cause.at < self._told_from or type(cause) is g.Ticked)
+        if old or self._past is not None:
+            changed = [x for x in changed if self._is_told(session, x, old=old)]
         held = self._held.setdefault((session.agent, session.id), []) if session.dormant else None
         for change in changed:
             # What became of an act is told of a session that this very act has ended, too.
@@ -211,6 +225,18 @@ class Fleet:
                 continue
             for listener in self.listeners:
                 listener(session, change)
+
+    def _is_told(self, session: Session, change: c.Change, *, old: bool) -> bool:
+        """Whether this run is to tell a change; `old`: what caused it lay there before."""
+        owed = self._owes(session, change)
+        if owed is not None:
+            return owed
+        # What is read now is counted now, however old the record that it is dated by.
+        return not old or change.at >= self._told_from or type(change) is c.RecordsRead
+
+    def _owes(self, session: Session, change: c.Change) -> bool | None:
+        """Whether a run before this one left the change to be told, or told it."""
+        return None if self._past is None else self._past.owes(session, change)
 
     def _relate(self, session: Session, signal: g.Signal, before: _Standing) -> None:
         """Families: a subagent's work is its parent's; a parent's word and end are its own."""

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from sidecar.act import Acts
 from sidecar.act import Settings as ActSettings
+from sidecar.agent import Resumes
 from sidecar.agents.registry import KINDS
 from sidecar.board import Board
 from sidecar.clock import LiveClock
 from sidecar.config.version import package_version
 from sidecar.journal import Journal
 from sidecar.server import Options, Server
+from sidecar.snapshot import Snapshot
 from sidecar.telemetry.targets import OtlpError, OtlpSettings, Protocol
 from sidecar.telemetry.telemetry import Settings as TelemetrySettings
 from sidecar.telemetry.telemetry import Telemetry
@@ -74,17 +76,24 @@ class Service:
         self._controls = {entry.name: entry.control.kind for entry in entries if entry.control is not None}
         rules = {entry.name: entry.rules for entry in entries}
         luck = random.Random().random  # noqa: S311 - jitter is no secret
-        self.watch = Watch(agents, WatchSettings(rules, luck), self.clock)
+        self.snapshot = Snapshot(Path(config.settings.state_dir) / "snapshot.jsonl", self.clock)
+        self.watch = Watch(agents, WatchSettings(rules, luck), self.clock, self.snapshot.past)
+        self._readers = {agent.name: agent for agent in agents if isinstance(agent, Resumes)}
+        for name, reader in self._readers.items():
+            if name in self.snapshot.places:
+                reader.resume(self.snapshot.places[name])
         self._version = package_version()
         why = unwritable(Path(config.settings.state_dir))
         if why is not None:
             log.warning("state_dir %s: %s; nothing will be ended", config.settings.state_dir, why)
+        self.snapshot.save()
+        self.snapshot.read_to = self._read_to
         journal = Journal(Path(config.settings.state_dir) / "journal.jsonl")
         self.acts = Acts(self.watch, self.watch.agents, self.watch.rules, journal, acting(config))
         self.watch.doing = self.acts
         self.telemetry = Telemetry(self, stream, telling(config))
         self.board = Board(self.watch, self.acts)
-        self.watch.fleet.listeners += [self.telemetry, self.acts, self.board]
+        self.watch.fleet.listeners += [self.snapshot, self.telemetry, self.acts, self.board]
         options = Options(config.settings.listen, config.settings.allowed_hosts, config.settings.token_file)
         self.server = Server(self.board, self, options, config.settings.scrape_listen)
 
@@ -163,6 +172,7 @@ class Service:
         working = [
             asyncio.create_task(self.watch.run(), name="watch"),
             asyncio.create_task(self._tell(), name="telling"),
+            asyncio.create_task(self.snapshot.keep(lambda: self.watch.ready), name="remembering"),
         ]
         if self._reload is not None:
             working.append(asyncio.create_task(self._follow(self._reload), name="configuration"))
@@ -181,6 +191,8 @@ class Service:
         await asyncio.gather(*working, stopping, return_exceptions=True)
         await self.watch.last_look(LAST_LOOK)
         await self.server.stop()
+        self.snapshot.save()
+        self.snapshot.close()
         await asyncio.to_thread(self.telemetry.shutdown, FLUSH)  # of agents that are still watched
         for agent in self.watch.agents.values():
             await agent.close()
@@ -190,6 +202,9 @@ class Service:
         while True:
             due = self.telemetry.tick(self.clock.now())
             await asyncio.sleep(1.0 if due is None else min(1.0, max(0.05, due - self.clock.now())))
+
+    def _read_to(self) -> dict[str, bytes]:
+        return {name: reader.places() for name, reader in self._readers.items()}
 
     async def _follow(self, reload: Reload) -> None:
         """Take a changed configuration; a bad one leaves the old in force."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from sidecar.agent import Agent, Source
     from sidecar.clock import Clock
+    from sidecar.fleet import Past
     from sidecar.session import Session
 
 log = logging.getLogger("sidecar.watch")
@@ -71,13 +72,16 @@ class Settings(Struct, frozen=True):
 class Watch:
     """Watches agents until it is cancelled."""
 
-    def __init__(self, agents: Sequence[Agent], settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, agents: Sequence[Agent], settings: Settings, clock: Clock, past: Past | None = None
+    ) -> None:
+        """`past`: what earlier runs told."""
         self.clock = clock
         self.agents = {agent.name: agent for agent in agents}
         self.settings = settings
         self.doing: Doing | None = None
         self.started = clock.now()
-        self.fleet = Fleet(self, told_from=self.started)
+        self.fleet = Fleet(self, told_from=self.started, past=past)
         self.states = {
             (agent.name, source.name): State(agent.name, source.name, source.every, source.patience)
             for agent in agents

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sidecar import changes as c
 from sidecar import fleet as fleets
 from sidecar import signals as g
-from sidecar.fleet import Fleet
+from sidecar.fleet import Fleet, Past
 from tests.stories import HOUR, MIN, RULES, block, end, prompt, status, tool, up
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class Law:
 class World:
     """A fleet that started at zero, with a listener."""
 
-    def __init__(self, rules: Rules = RULES, told_from: float = 0.0) -> None:
+    def __init__(self, rules: Rules = RULES, told_from: float = 0.0, past: Past | None = None) -> None:
         self.law = Law(rules)
-        self.fleet = Fleet(self.law, told_from=told_from)
+        self.fleet = Fleet(self.law, told_from=told_from, past=past)
         self.told: list[tuple[str, c.Change]] = []
         self.fleet.listeners.append(lambda session, change: self.told.append((session.id, change)))
 
@@ -110,6 +110,36 @@ def test_history_is_folded_and_not_told() -> None:
     world.see(100, up(1), prompt(1), end(50), prompt(90, "t2"))
     assert world.kinds() == ["SessionOpened"]
     assert world.get().turns["completed"] == 1
+
+
+class Owed:
+    """What a run before owes, by change."""
+
+    def __init__(self, **owed: bool) -> None:
+        self.owed = owed
+
+    def owes(self, _: Session, change: c.Change, /) -> bool | None:
+        return self.owed.get(type(change).__name__)
+
+
+def test_what_a_run_before_owes_is_told_however_old() -> None:
+    world = World(told_from=100, past=Owed(TurnClosed=True))
+    world.see(100, up(1), prompt(1), end(50), prompt(90, "t2"))
+    assert world.kinds() == ["SessionOpened", "TurnClosed"]
+
+
+def test_what_a_run_before_owes_is_told_though_the_session_is_over_long_ago() -> None:
+    world = World(told_from=10 * HOUR, past=Owed(TurnClosed=True))
+    world.see(10 * HOUR, up(1), prompt(1), block(3), end(3))
+    assert (world.shown(), world.kinds()) == ([], ["TurnClosed"])
+    world.see(10 * HOUR + 1, block(10 * HOUR + 1))
+    assert world.kinds().count("TurnClosed") == 1
+
+
+def test_what_a_run_before_told_is_not_told_again_though_it_is_found_out_again_now() -> None:
+    world = World(told_from=100, past=Owed(TurnClosed=False))
+    world.see(100, up(1), g.Registered(1), prompt(1), g.ProcessGone(101))
+    assert "TurnClosed" not in world.kinds()
 
 
 def test_sources_of_one_session_merge_by_time() -> None:

@@ -42,7 +42,7 @@ class Mark(msgspec.Struct, frozen=True):
 class Cursor:
     """Where one file has been read up to, and the identity that place belongs to."""
 
-    __slots__ = ("_head", "_lines", "_mark", "boundary", "dev", "ino", "known", "pos")
+    __slots__ = ("_head", "_lines", "_mark", "back", "boundary", "dev", "ino", "known", "pos")
 
     def __init__(self, cap: int, seen: int | None = None) -> None:
         self.boundary = seen  # up to here lies what was there when this generation was first seen
@@ -51,6 +51,7 @@ class Cursor:
         self._head = b""
         self._lines = Lines(cap)
         self._mark: Mark | None = None
+        self.back: Start = here  # from a mark to where to go on
 
     @property
     def offset(self) -> int:
@@ -100,7 +101,8 @@ class Cursor:
         if not same:
             return "rewritten"
         if self._mark is not None:
-            self._mark, self._head = None, head
+            self.pos = self.back(fd, self.pos)
+            self._mark, (self._head, anchor) = None, _ends(fd, self.pos)
             self._lines.restart(anchor, start=not self.pos)
         self._recheck(fd, st.st_size)
         return None
@@ -145,6 +147,11 @@ def _ends(fd: int, offset: int) -> tuple[bytes, bytes]:
 def first_line(_: int, __: int) -> int:
     """Begin at the beginning."""
     return 0
+
+
+def here(_: int, at: int) -> int:
+    """Go on at the marked place itself."""
+    return at
 
 
 def _digest(data: bytes) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.sources.cursor import Mark, Start, first_line
+from sidecar.sources.cursor import Mark, Start, first_line, here
 from sidecar.sources.discover import Found, Scan, Shapes, worth_watching
 from sidecar.sources.rota import Rota
 from sidecar.sources.tail import BUDGET, CAP, Read, Tail
@@ -36,6 +36,7 @@ class Reading(msgspec.Struct, frozen=True):
     """How each file is read."""
 
     start: Start = first_line
+    back: Start = here  # from the place that was marked before a restart: to where what it meant began
     cap: int = CAP  # bytes of the longest line kept
 
 
@@ -55,7 +56,7 @@ class Folder:
     """
 
     def __init__(self, root: str, shapes: Iterable[str], *, pace: Pace | None = None,
-                 reading: Reading | None = None, marks: Iterable[Mark] = ()) -> None:  # fmt: skip
+                 reading: Reading | None = None) -> None:  # fmt: skip
         self.root = root.rstrip("/")
         self.directories: list[str] = []  # the ones worth an event: new files and live ones appear in them
         self.linked = False  # whether a file that is read is reached through a link, of which no event tells
@@ -63,7 +64,8 @@ class Folder:
         self.pace = pace or Pace()
         self._shapes = Shapes(shapes)
         self._reading = reading or Reading()
-        self._marks = {(mark.dev, mark.ino): mark for mark in marks}
+        self._marks: dict[tuple[int, int], Mark] = {}
+        self._resumed = False
         self._known: dict[str, Found] = {}
         self._rota = Rota()
         self._now = 0.0
@@ -90,8 +92,17 @@ class Folder:
         """Tell whether something calls for a scan before its time."""
         return self._scanned is None
 
+    def resume(self, marks: Iterable[Mark]) -> None:
+        """Take up the places of an earlier run, before the first scan.
+
+        What it had not met is read from its beginning, for nobody has seen any of it.
+        """
+        self._resumed, self._marks = True, {(mark.dev, mark.ino): mark for mark in marks}
+
     def marks(self) -> list[Mark]:
         """Give the places to resume at after a restart, those not taken up yet included."""
+        if not self._known:
+            return list(self._marks.values())  # the root may come yet
         inodes = {_inode(found) for found in self._known.values()}
         kept = [mark for inode, mark in self._marks.items() if inode in inodes]
         return kept + [mark for tail in self.tails.values() if (mark := tail.mark())]
@@ -184,7 +195,7 @@ class Folder:
     def _meet(self, found: Found, *, live: bool) -> None:
         self._known[found.path] = found
         if self._now - found.mtime_ns / 1e9 < self.pace.dormant:
-            self._awaken(found, live=live)
+            self._awaken(found, live=live, unseen=self._resumed and not live)
 
     def _compare(self, found: Found) -> None:
         """Look for a difference to what was there before; mere touching wakes nothing."""
@@ -196,12 +207,14 @@ class Folder:
         elif not same or found.size != before.size:
             self._awaken(before if same and found.size > before.size else found)
 
-    def _awaken(self, found: Found, *, live: bool = False) -> None:
+    def _awaken(self, found: Found, *, live: bool = False, unseen: bool = False) -> None:
         """Begin to read a file; only what exceeds the size it was found with is new."""
         path, mark = found.path, self._marks.pop(_inode(found), None)
-        start, cap = self._reading.start, self._reading.cap
+        start, back, cap = self._reading.start, self._reading.back, self._reading.cap
+        if unseen:
+            start = first_line
         if mark:
-            self.tails[path] = Tail.resume(path, mark, start=start, cap=cap, seen=found.size)
+            self.tails[path] = Tail.resume(path, mark, start=start, cap=cap, seen=found.size).back(back)
         else:
             self.tails[path] = Tail(path, start=start, cap=cap, seen=found.size)
         (self._rota.soon if live else self._rota.later)(path)

@@ -76,6 +76,11 @@ class Tail:
         tail._cursor.resume(mark)
         return tail
 
+    def back(self, to: Start) -> Self:
+        """Go on earlier than where the mark was taken, for whoever has to know what came before it."""
+        self._cursor.back = to
+        return self
+
     @property
     def mtime(self) -> float:
         """Say when the file was touched, in seconds; it never says whether the agent did anything."""

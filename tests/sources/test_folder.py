@@ -25,7 +25,8 @@ class Home:
     def __init__(self, root: Path, marks: list[Mark] | None = None, pace: Pace | None = None) -> None:
         self.root = root
         self.now = NOW
-        self.folder = Folder(str(root), SHAPES, marks=marks or (), pace=pace)
+        self.folder = Folder(str(root), SHAPES, pace=pace)
+        self.folder.resume(marks or ())
 
     def put(self, name: str, data: bytes, when: float | None = None) -> Path:
         path = self.root / name

@@ -86,6 +86,14 @@ class ClaudeCode:
         """What changes of transcripts are noticed by."""
         return self._transcripts.mode
 
+    def places(self) -> bytes:
+        """How far the transcripts were read."""
+        return self._transcripts.places()
+
+    def resume(self, places: bytes) -> None:
+        """Read the transcripts on from there."""
+        self._transcripts.resume(places)
+
     def process(self, session: str) -> Process | None:
         """The session's process, where it is seen."""
         registered = self._registrations.process(session)

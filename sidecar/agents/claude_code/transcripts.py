@@ -5,13 +5,17 @@ A little longer than most: which files are read, behind, lost or wanted is one s
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from sidecar import signals as g
 from sidecar.agent import SourceDown
 from sidecar.agents.claude_code.recent import recent
 from sidecar.agents.claude_code.transcript import Transcript
+from sidecar.sources.cursor import Mark
 from sidecar.sources.folder import Folder, Reading
 from sidecar.sources.hearing import Hearing
 from sidecar.sources.tail import CAP
@@ -34,6 +38,9 @@ TURN: Final = 0.004
 """Seconds of reading after which the loop has its turn: folding takes as long again at the most, and 15 ms
 is what may pass before somebody else is served. Bytes alone bound no time: a line costs, however short."""
 
+MARKED: Final = 2_000
+"""Places kept over a restart: a hundred times what is ever live at once, in half a megabyte."""
+
 
 class Transcripts:
     """Follows the files below one configuration folder."""
@@ -55,7 +62,7 @@ class Transcripts:
         self._clock = clock
         self._attends = attends
         self._began = clock.now()
-        self._folder = Folder(root, SHAPES, reading=Reading(recent, line_cap))
+        self._folder = Folder(root, SHAPES, reading=Reading(recent, recent, line_cap))
         self._hearing = Hearing(self._folder, events=events)
         self._decoders: dict[str, Transcript] = {}
         self._named: dict[str, Transcript] = {}
@@ -163,6 +170,20 @@ class Transcripts:
         """The directory that a session was last seen to work in."""
         mine = (d.cwd for d in self._decoders.values() if d.session == session and not d.subagent)
         return next((cwd for cwd in mine if cwd), None)
+
+    def places(self) -> bytes:
+        """How far the files were read; of very many, those touched last."""
+        tails = self._folder.tails
+        marks = self._folder.marks()
+        if len(marks) > MARKED:
+            touched = {path: tail.mtime_ns for path, tail in tails.items()}
+            marks = sorted(marks, key=lambda mark: touched.get(mark.path, 0))[-MARKED:]
+        return msgspec.json.encode(marks)
+
+    def resume(self, places: bytes) -> None:
+        """Read on from what an earlier run saw of a file, so that no turn that ended since is left out."""
+        with suppress(msgspec.MsgspecError):  # of another version: the files say the rest themselves
+            self._folder.resume(msgspec.json.decode(places, type=list[Mark]))
 
     def close(self) -> None:
         """Let go of the files."""

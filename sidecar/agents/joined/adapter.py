@@ -5,21 +5,25 @@ Only the server ends anything: whoever stands between it and its agents breaks i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from sidecar.agent import Sees
+from sidecar.agent import Agent, Resumes, Sees
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Sequence
 
-    from sidecar.agent import Agent, Answer, Can, Finding, Order, Source
+    from sidecar.agent import Answer, Can, Finding, Order, Source
     from sidecar.agents.joined.join import Join
     from sidecar.clock import Clock
     from sidecar.signals import Observation
 
 WRITTEN = ("transcript", "registry")
 """The sources that are read of the agents behind the server. Their processes are its own affair."""
+
+
+class Written(Agent, Resumes, Protocol):
+    """The adapter of what the agents behind the server write."""
 
 
 class Named:
@@ -51,7 +55,7 @@ class Named:
 class Joined:
     """One server and one configuration folder of its agents."""
 
-    def __init__(self, listing: Agent, transcripts: Agent, join: Join, clock: Clock) -> None:
+    def __init__(self, listing: Agent, transcripts: Written, join: Join, clock: Clock) -> None:
         self.name, self.kind = listing.name, listing.kind
         self._listing, self._transcripts = listing, transcripts
         self._join = join
@@ -68,6 +72,14 @@ class Joined:
     def watch_mode(self) -> str | None:
         """How changes of the transcripts are noticed."""
         return getattr(self._transcripts, "watch_mode", None)
+
+    def places(self) -> bytes:
+        """How far the transcripts were read."""
+        return self._transcripts.places()
+
+    def resume(self, places: bytes) -> None:
+        """Read the transcripts on from there."""
+        self._transcripts.resume(places)
 
     @property
     def sees(self) -> Sees:

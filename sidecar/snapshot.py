@@ -1,0 +1,228 @@
+"""What was told and how far was read, on disk, so that a restart tells nothing twice and misses no end.
+
+Counters begin at 0 with every process, and spans have derived ids; so what must not happen is that a turn's
+end is told by two runs, or by none because it came while no sidecar ran. A line is appended before a turn's
+beginning or end is told; the whole is written anew, by renaming, at intervals and at the end.
+
+Killed at any moment, a turn's end is told at most once: once where the kill did not fall between the line and
+the telling. Of a turn under way at the kill, what ended before the restart is not told again, and not made
+up for; a turn that began since is told in whole. Nothing is synced: what the machine forgets when it loses
+power costs what a first start does not know either. Nothing here is ever fatal, or stops an act.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sidecar import changes as c
+from sidecar.past import ROUNDED, Key, Past, Told, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from sidecar.clock import Clock
+    from sidecar.session import Session, Turn
+
+log = logging.getLogger(__name__)
+
+VERSION: Final = 1
+MAX_BYTES: Final = 4 << 20
+"""Of the file as it is written anew: more than the turns remembered and the places of 2,000 files take."""
+GROWTH: Final = 1 << 20
+"""Bytes appended until the file is written anew before its time."""
+MAX_TURNS: Final = 2_000
+EVERY: Final = 10.0
+"""Seconds between two that are written: all that a kill in between costs is reading that much again."""
+SOON: Final = 0.05
+"""Seconds between two looks at whether everything was read for the first time."""
+LOOK_BACK: Final = 86_400.0
+"""Seconds: what began longer ago and was never heard of is history, as files untouched for that long are."""
+
+_GARBAGE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+class _Line(Struct, omit_defaults=True):
+    """One line: the first says the version, every other a turn or the places of one agent's files."""
+
+    version: int = 0
+    since: float = 0.0
+    turn: Told | None = None
+    agent: str = ""
+    places: Raw = Raw()
+
+
+class Snapshot:
+    """The file, and a listener that is to be told of changes before all others."""
+
+    def __init__(self, path: Path, clock: Clock, *, max_turns: int = MAX_TURNS) -> None:
+        """Read what earlier runs wrote; one that cannot be read, or used, is as none."""
+        self.places: dict[str, bytes] = {}
+        """How far the files of each agent were read, in words of its own (JSON)."""
+        self.read_to: Callable[[], Mapping[str, bytes]] = dict
+        """Gives the places as they are now; asked once the first turn is told of, and at each `save`."""
+        self._path, self._clock, self._max_turns = path, clock, max_turns
+        now = clock.wall(clock.now())
+        self._since = now
+        self._turns: dict[Key, Told] = {}
+        self._fd: int | None = None
+        self._appended = 0
+        self._written = b""
+        self._failing = self._noted = False
+        self._load()
+        self._since = min(now, max(self._since, now - LOOK_BACK))
+        self.past = Past(clock.core(self._since) + ROUNDED, self._turns, clock)
+
+    def __call__(self, session: Session, change: c.Change) -> None:
+        """Note what is about to be told of turns."""
+        if isinstance(change, c.TurnOpened):
+            self._note(session, change.turn, None)
+        elif isinstance(change, c.TurnClosed):
+            self._note(session, change.turn, self._clock.wall(change.at))
+        elif isinstance(change, c.SessionOpened):
+            turn = session.turn
+            if turn is not None and key_of(session, turn) not in self._turns:
+                self._note(session, turn, None)
+
+    def save(self) -> None:
+        """Write the whole file anew, where it would be different."""
+        self.places |= self.read_to()
+        data = self._whole()
+        if data == self._written and not self._appended and self._fd is not None:
+            return
+        try:
+            self._replace(data)
+        except OSError as error:
+            self._failed(error)
+        else:
+            self._written, self._appended, self._failing = data, 0, False
+
+    async def keep(self, ready: Callable[[], bool]) -> None:
+        """Save once everything was read for the first time, and now and then."""
+        while True:
+            await asyncio.sleep(EVERY if ready() else SOON)
+            if ready():
+                self.save()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
+
+    def _note(self, session: Session, turn: Turn, ended: float | None) -> None:
+        key = key_of(session, turn)
+        told = Told(*key, self._clock.wall(turn.started_at), ended)
+        self._turns.pop(key, None)
+        self._turns[key] = told
+        if len(self._turns) > self._max_turns:
+            self._forget()
+        if not self._noted:  # where the turn began has to be found again
+            self._noted = True
+            self.save()
+            return
+        line = _encode(_Line(turn=told))
+        if self._fd is None:
+            return  # written with all the rest as soon as that can be
+        try:
+            _write(self._fd, line)
+        except OSError as error:
+            self._failed(error)
+            return
+        self._appended += len(line)
+        if self._appended > GROWTH:
+            self.save()
+
+    def _forget(self) -> None:
+        """Drop the turn heard of least lately; what is not remembered any more is history."""
+        told = self._turns.pop(next(iter(self._turns)))
+        self._since = max(self._since, told.started)
+
+    def _whole(self) -> bytes:
+        lines = [_Line(VERSION, self._since), *(_Line(turn=told) for told in self._turns.values())]
+        room = MAX_BYTES - len(data := b"".join(map(_encode, lines)))
+        for agent, places in self.places.items():
+            line = _encode(_Line(agent=agent, places=Raw(places)))
+            if len(line) <= room:
+                data, room = data + line, room - len(line)
+        return data
+
+    def _replace(self, data: bytes) -> None:
+        """Raise OSError; the file is the old one or the new one, whole."""
+        self.close()
+        new = self._path.with_name(self._path.name + ".new")
+        new.unlink(missing_ok=True)
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            _write(fd, data)
+            new.rename(self._path)
+        except OSError:
+            os.close(fd)
+            with suppress(OSError):
+                new.unlink()
+            raise
+        self._fd = fd
+
+    def _failed(self, error: OSError) -> None:
+        self.close()
+        if not self._failing:
+            log.warning("the snapshot cannot be written: %s", error.strerror)
+        self._failing = True
+
+    def _load(self) -> None:
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            with os.fdopen(fd, "rb") as file:
+                plain = stat.S_ISREG(os.fstat(fd).st_mode)
+                data = file.read(MAX_BYTES + 2 * GROWTH + 1) if plain else b""
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            log.warning("the snapshot cannot be read: %s", error.strerror)
+            return
+        first, *lines = data.split(b"\n")
+        head = _decode(first)
+        if head is None or head.version != VERSION or len(data) > MAX_BYTES + 2 * GROWTH:
+            log.warning("the snapshot %s is of no use: another version, or damaged", self._path)
+            return
+        self._since = head.since
+        for line in lines:
+            self._take(_decode(line))
+
+    def _take(self, line: _Line | None) -> None:
+        """One line; the last one may have been cut short by a crash."""
+        if line is None:
+            return
+        if line.turn is not None:
+            told = line.turn
+            key = (told.agent, told.session, told.turn)
+            self._turns.pop(key, None)
+            self._turns[key] = told
+        elif line.agent:
+            self.places[line.agent] = bytes(line.places)
+
+
+def _write(fd: int, data: bytes) -> None:
+    """Write all of it, or raise OSError."""
+    if os.write(fd, data) < len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _encode(line: _Line) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _decode(line: bytes) -> _Line | None:
+    try:
+        return msgspec.json.decode(line, type=_Line)
+    except _GARBAGE:
+        return None
