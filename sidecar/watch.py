@@ -72,10 +72,8 @@ class Settings(Struct, frozen=True):
 class Watch:
     """Watches agents until it is cancelled."""
 
-    def __init__(
-        self, agents: Sequence[Agent], settings: Settings, clock: Clock, past: Past | None = None
-    ) -> None:
-        """`past`: what earlier runs told."""
+    def __init__(self, agents: Sequence[Agent], settings: Settings, clock: Clock,
+                 past: Past | None = None) -> None:  # fmt: skip
         self.clock = clock
         self.agents = {agent.name: agent for agent in agents}
         self.settings = settings

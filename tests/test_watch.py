@@ -138,18 +138,6 @@ async def test_every_source_is_read_at_its_own_pace() -> None:
     assert watch.ready
 
 
-async def test_who_has_more_to_read_is_read_on_at_once_and_waits_for_no_wake() -> None:
-    class Behind(Script):
-        async def read(self) -> Sequence[g.Observation]:
-            self.every = 0.0 if len(self.reads) < 3 else 60.0
-            return await super().read()
-
-    source = Behind()
-    source.wake = asyncio.Event()
-    await running(watching(Box(source)), 10)
-    assert source.reads == [0, 0, 0, 0]
-
-
 async def test_a_wake_brings_the_next_read_forward() -> None:
     source = Script(every=60.0)
     source.wake = asyncio.Event()

@@ -28,9 +28,11 @@ _CHUNK: Final = 120 << 10
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A place to resume at after a restart; digests, for what stands in a transcript goes nowhere else."""
+    """A place to resume at after a restart.
 
-    path: str
+    Digests and no name: what stands in a transcript, or in its path, goes nowhere else.
+    """
+
     dev: int
     ino: int
     offset: int  # after a newline, always: a line half read is read again in whole
@@ -67,12 +69,12 @@ class Cursor:
         """Tell whether this is the inode read from."""
         return (st.st_dev, st.st_ino) == (self.dev, self.ino)
 
-    def mark(self, path: str, generation: int) -> Mark | None:
+    def mark(self, generation: int) -> Mark | None:
         """Give the place to resume at; none before there was a file."""
         if self._mark or not self.known:
             return self._mark
         head, anchor = _digest(self._head), _digest(self._lines.anchor)
-        return Mark(path, self.dev, self.ino, self.offset, head, anchor, generation)
+        return Mark(self.dev, self.ino, self.offset, head, anchor, generation)
 
     def resume(self, mark: Mark) -> None:
         """Take up a mark, to be compared with the file at the first read."""

@@ -100,12 +100,13 @@ class Folder:
         self._resumed, self._marks = True, {(mark.dev, mark.ino): mark for mark in marks}
 
     def marks(self) -> list[Mark]:
-        """Give the places to resume at after a restart, those not taken up yet included."""
+        """Give the places to resume at after a restart, the files touched last at the end."""
         if not self._known:
             return list(self._marks.values())  # the root may come yet
         inodes = {_inode(found) for found in self._known.values()}
         kept = [mark for inode, mark in self._marks.items() if inode in inodes]
-        return kept + [mark for tail in self.tails.values() if (mark := tail.mark())]
+        tails = sorted(self.tails.values(), key=lambda tail: tail.mtime_ns)
+        return kept + [mark for tail in tails if (mark := tail.mark())]
 
     def close(self) -> None:
         """Give back every open file."""

@@ -108,7 +108,7 @@ class Tail:
 
     def mark(self) -> Mark | None:
         """Give the place to resume at; none before the file was first read."""
-        return self._cursor.mark(self.path, self.generation)
+        return self._cursor.mark(self.generation)
 
     def poll(self, budget: int = BUDGET, st: os.stat_result | None = None) -> Read:
         """Read what is new, at most ``budget`` bytes; ``st`` saves the stat where one was just made."""

@@ -39,7 +39,9 @@ def test_no_mark_before_the_file_was_read(path: Path) -> None:
 
 
 def test_a_mark_holds_nothing_of_what_the_file_says(follower: Tail) -> None:
-    assert b'"n' not in msgspec.json.encode(follower.mark())
+    told = msgspec.json.encode(follower.mark())
+    assert b'"n' not in told
+    assert follower.path.rpartition("/")[2].encode() not in told
 
 
 def test_goes_on_where_it_was(follower: Tail, path: Path) -> None:
@@ -83,7 +85,7 @@ def test_in_the_middle_of_a_backlog(path: Path, read_all: Callable[..., list[Rea
 def test_marked_again_before_the_first_look(follower: Tail) -> None:
     mark = follower.mark()
     assert mark is not None
-    assert Tail.resume(mark.path, mark).mark() == mark
+    assert Tail.resume(follower.path, mark).mark() == mark
 
 
 def test_marked_and_resumed_over_and_over(follower: Tail, path: Path) -> None:
@@ -139,3 +141,16 @@ def test_resumed_under_another_name(follower: Tail, path: Path) -> None:
     path.rename(moved)
     append(moved, b"more\n")
     assert Tail.resume(str(moved), mark).poll().lines == [b"more"]
+
+
+def test_goes_back_from_the_mark_to_what_came_before_it(follower: Tail, path: Path) -> None:
+    mark = follower.mark()
+    assert mark is not None
+    append(path, b"while away\n")
+    again = Tail.resume(str(path), mark).back(lambda _, at: at - len(b'{"n":99}\n'))
+    read = again.poll()
+    assert (read.lines, read.event, read.history) == ([b'{"n":99}', b"while away"], None, True)
+    append(path, b"live\n")
+    assert again.poll().lines == [b"live"]
+    path.write_bytes(OLD.replace(b"99", b"98"))
+    assert again.poll().event == "truncated"

@@ -173,12 +173,7 @@ class Transcripts:
 
     def places(self) -> bytes:
         """How far the files were read; of very many, those touched last."""
-        tails = self._folder.tails
-        marks = self._folder.marks()
-        if len(marks) > MARKED:
-            touched = {path: tail.mtime_ns for path, tail in tails.items()}
-            marks = sorted(marks, key=lambda mark: touched.get(mark.path, 0))[-MARKED:]
-        return msgspec.json.encode(marks)
+        return msgspec.json.encode(self._folder.marks()[-MARKED:])
 
     def resume(self, places: bytes) -> None:
         """Read on from what an earlier run saw of a file, so that no turn that ended since is left out."""
