@@ -36,8 +36,8 @@ class Told(Struct, array_like=True):
 class Past:
     """What earlier runs told, as it was when this one began."""
 
-    def __init__(self, since: float, turns: Mapping[Key, Told], clock: Clock) -> None:
-        """`since` (core seconds): nothing was told of a turn begun later that is not among `turns`."""
+    def __init__(self, since: Mapping[str, float], turns: Mapping[Key, Told], clock: Clock) -> None:
+        """`since`, by agent (core seconds): of a turn begun later, not among `turns`, nothing was told."""
         self._since = since
         self._ended = {
             key: None if told.ended is None else clock.core(told.ended) for key, told in turns.items()
@@ -50,7 +50,8 @@ class Past:
             return None
         key = key_of(session, turn)
         if key not in self._ended:
-            return True if turn.started_at > self._since else None
+            since = self._since.get(key[0])
+            return True if since is not None and turn.started_at > since else None
         ended = self._ended[key]
         if ended is None:
             return True if isinstance(change, c.TurnClosed) else None

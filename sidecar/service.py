@@ -76,7 +76,7 @@ class Service:
         self._controls = {entry.name: entry.control.kind for entry in entries if entry.control is not None}
         rules = {entry.name: entry.rules for entry in entries}
         luck = random.Random().random  # noqa: S311 - jitter is no secret
-        self.snapshot = Snapshot(Path(config.settings.state_dir) / "snapshot.jsonl", self.clock)
+        self.snapshot = Snapshot(Path(config.settings.state_dir) / "snapshot.jsonl", self.clock, rules)
         self.watch = Watch(agents, WatchSettings(rules, luck), self.clock, self.snapshot.past)
         self._readers = {agent.name: agent for agent in agents if isinstance(agent, Resumes)}
         for name, reader in self._readers.items():

@@ -13,21 +13,19 @@ power costs what a first start does not know either. Nothing here is ever fatal,
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import os
-import stat
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw, Struct
 
 from sidecar import changes as c
+from sidecar.journal import bounded
+from sidecar.notebook import Notebook
 from sidecar.past import ROUNDED, Key, Past, Told, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from sidecar.clock import Clock
@@ -41,7 +39,7 @@ MAX_BYTES: Final = 4 << 20
 GROWTH: Final = 1 << 20
 """Bytes appended until the file is written anew before its time."""
 MAX_TURNS: Final = 2_000
-EVERY: Final = 10.0
+EVERY: Final = 30.0
 """Seconds between two that are written: all that a kill in between costs is reading that much again."""
 SOON: Final = 0.05
 """Seconds between two looks at whether everything was read for the first time."""
@@ -55,7 +53,7 @@ class _Line(Struct, omit_defaults=True):
     """One line: the first says the version, every other a turn or the places of one agent's files."""
 
     version: int = 0
-    since: float = 0.0
+    since: dict[str, float] = {}
     turn: Told | None = None
     agent: str = ""
     places: Raw = Raw()
@@ -64,23 +62,27 @@ class _Line(Struct, omit_defaults=True):
 class Snapshot:
     """The file, and a listener that is to be told of changes before all others."""
 
-    def __init__(self, path: Path, clock: Clock, *, max_turns: int = MAX_TURNS) -> None:
-        """Read what earlier runs wrote; one that cannot be read, or used, is as none."""
+    def __init__(
+        self, path: Path, clock: Clock, agents: Iterable[str], *, max_turns: int = MAX_TURNS
+    ) -> None:
+        """Read what earlier runs wrote of these agents; what cannot be read, or used, is as nothing."""
         self.places: dict[str, bytes] = {}
         """How far the files of each agent were read, in words of its own (JSON)."""
         self.read_to: Callable[[], Mapping[str, bytes]] = dict
         """Gives the places as they are now; asked once the first turn is told of, and at each `save`."""
-        self._path, self._clock, self._max_turns = path, clock, max_turns
+        self._file, self._clock, self._max_turns = Notebook(path, MAX_BYTES + 2 * GROWTH), clock, max_turns
         now = clock.wall(clock.now())
-        self._since = now
+        self._since: dict[str, float] = {}
         self._turns: dict[Key, Told] = {}
-        self._fd: int | None = None
-        self._appended = 0
         self._written = b""
         self._failing = self._noted = False
         self._load()
-        self._since = min(now, max(self._since, now - LOOK_BACK))
-        self.past = Past(clock.core(self._since) + ROUNDED, self._turns, clock)
+        # What lay there when an agent was first watched is its history.
+        self._since = {
+            a: min(now, max(self._since.get(a, now), now - LOOK_BACK)) for a in map(bounded, agents)
+        }
+        since = {agent: clock.core(at) + ROUNDED for agent, at in self._since.items()}
+        self.past = Past(since, self._turns, clock)
 
     def __call__(self, session: Session, change: c.Change) -> None:
         """Note what is about to be told of turns."""
@@ -97,14 +99,14 @@ class Snapshot:
         """Write the whole file anew, where it would be different."""
         self.places |= self.read_to()
         data = self._whole()
-        if data == self._written and not self._appended and self._fd is not None:
+        if data == self._written and not self._file.added and self._file.writable:
             return
         try:
-            self._replace(data)
+            self._file.write(data)
         except OSError as error:
             self._failed(error)
         else:
-            self._written, self._appended, self._failing = data, 0, False
+            self._written, self._failing = data, False
 
     async def keep(self, ready: Callable[[], bool]) -> None:
         """Save once everything was read for the first time, and now and then."""
@@ -115,9 +117,7 @@ class Snapshot:
 
     def close(self) -> None:
         """Let go of the file."""
-        fd, self._fd = self._fd, None
-        if fd is not None:
-            os.close(fd)
+        self._file.close()
 
     def _note(self, session: Session, turn: Turn, ended: float | None) -> None:
         key = key_of(session, turn)
@@ -130,22 +130,17 @@ class Snapshot:
             self._noted = True
             self.save()
             return
-        line = _encode(_Line(turn=told))
-        if self._fd is None:
-            return  # written with all the rest as soon as that can be
         try:
-            _write(self._fd, line)
+            self._file.add(_encode(_Line(turn=told)))
         except OSError as error:
             self._failed(error)
-            return
-        self._appended += len(line)
-        if self._appended > GROWTH:
+        if self._file.added > GROWTH:
             self.save()
 
     def _forget(self) -> None:
         """Drop the turn heard of least lately; what is not remembered any more is history."""
         told = self._turns.pop(next(iter(self._turns)))
-        self._since = max(self._since, told.started)
+        self._since[told.agent] = max(self._since.get(told.agent, told.started), told.started)
 
     def _whole(self) -> bytes:
         lines = [_Line(VERSION, self._since), *(_Line(turn=told) for told in self._turns.values())]
@@ -156,46 +151,26 @@ class Snapshot:
                 data, room = data + line, room - len(line)
         return data
 
-    def _replace(self, data: bytes) -> None:
-        """Raise OSError; the file is the old one or the new one, whole."""
-        self.close()
-        new = self._path.with_name(self._path.name + ".new")
-        new.unlink(missing_ok=True)
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            _write(fd, data)
-            new.rename(self._path)
-        except OSError:
-            os.close(fd)
-            with suppress(OSError):
-                new.unlink()
-            raise
-        self._fd = fd
-
     def _failed(self, error: OSError) -> None:
-        self.close()
+        self._file.close()
         if not self._failing:
             log.warning("the snapshot cannot be written: %s", error.strerror)
         self._failing = True
 
     def _load(self) -> None:
         try:
-            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            with os.fdopen(fd, "rb") as file:
-                plain = stat.S_ISREG(os.fstat(fd).st_mode)
-                data = file.read(MAX_BYTES + 2 * GROWTH + 1) if plain else b""
-        except FileNotFoundError:
-            return
+            lines = self._file.read()
         except OSError as error:
             log.warning("the snapshot cannot be read: %s", error.strerror)
             return
-        first, *lines = data.split(b"\n")
-        head = _decode(first)
-        if head is None or head.version != VERSION or len(data) > MAX_BYTES + 2 * GROWTH:
-            log.warning("the snapshot %s is of no use: another version, or damaged", self._path)
+        if not lines:
+            return
+        head = _decode(lines[0])
+        if head is None or head.version != VERSION:
+            log.warning("the snapshot %s is of no use: another version, or damaged", self._file.path)
             return
         self._since = head.since
-        for line in lines:
+        for line in lines[1:]:
             self._take(_decode(line))
 
     def _take(self, line: _Line | None) -> None:
@@ -209,12 +184,6 @@ class Snapshot:
             self._turns[key] = told
         elif line.agent:
             self.places[line.agent] = bytes(line.places)
-
-
-def _write(fd: int, data: bytes) -> None:
-    """Write all of it, or raise OSError."""
-    if os.write(fd, data) < len(data):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _encode(line: _Line) -> bytes:

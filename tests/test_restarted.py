@@ -58,6 +58,10 @@ class Run:
     def told(self, event: str) -> list[str]:
         return [line["turn"] for line in list(self.lines) if line["event"] == event]
 
+    def tells(self, turns: list[str]) -> None:
+        """Wait until it told the ends of these turns, those that an earlier run told not included."""
+        until(lambda: set(turns) <= set(self.told("turn.end")), "the ends are told")
+
     def end(self, number: signal.Signals) -> int:
         self.child.send_signal(number)
         status = self.child.wait(30)
@@ -169,18 +173,19 @@ def test_killed_at_any_moment_no_turn_is_told_twice_and_none_left_out(life: Life
     """What a kill between noting and telling may cost is one turn each time; it has not been seen to."""
     chance = random.Random(6)  # noqa: S311 - the same lives each time
     turns, kills = list[str](), 5
-    life.watched().ready()
+    run = life.watched().ready()
     snapshot = life.root / "state/snapshot.jsonl"
     until(lambda: b"places" in snapshot.read_bytes(), "the first snapshot")
     for _ in range(kills):
-        for _ in range(chance.randint(5, 40)):
+        for _ in range(chance.randint(2, 10)):
             turns.append(life.begins())
             life.ends(turns[-1])
-            time.sleep(chance.uniform(0, 0.02))
-        life.unwatched(signal.SIGKILL)
+            run.tells(turns[-2:-1])
+        life.unwatched(signal.SIGKILL)  # while the last one is read
         turns.append(life.begins())
         life.ends(turns[-1])
         run = life.watched().ready()
+        run.tells(turns[-1:])
     until(lambda: turns[-1] in run.told("turn.end"), "the last turn ends")
     life.unwatched(signal.SIGTERM)
     for event, counter in life.told.items():

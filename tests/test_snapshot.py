@@ -15,6 +15,7 @@ from sidecar.session import Session, Turn
 from sidecar.snapshot import LOOK_BACK, MAX_BYTES, Snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 NOW = 1_800_000_000.0
@@ -25,8 +26,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "snapshot.jsonl"
 
 
-def at(path: Path, now: float = NOW, turns: int = 100) -> Snapshot:
-    return Snapshot(path, RecordedClock(now), max_turns=turns)
+def at(path: Path, now: float = NOW, turns: int = 100, agents: Iterable[str] = ("claude-code",)) -> Snapshot:
+    return Snapshot(path, RecordedClock(now), agents, max_turns=turns)
 
 
 def saved(path: Path, now: float = NOW, turns: int = 100) -> Snapshot:
@@ -119,6 +120,15 @@ def test_what_began_too_long_ago_is_history(path: Path) -> None:
 def test_a_clock_set_back_makes_nothing_new(path: Path) -> None:
     saved(path)
     assert at(path, NOW - 3600).past.owes(session(), closed(started=NOW - 3601)) is None
+
+
+def test_what_lay_there_when_an_agent_came_to_the_configuration_is_its_history(path: Path) -> None:
+    at(path, agents=["opencode"]).save()
+    saved(path, NOW + 60)
+    past = at(path, NOW + 120).past
+    assert past.owes(session(), closed(started=NOW + 1)) is None
+    assert past.owes(session(), closed(started=NOW + 61)) is True
+    assert at(path, NOW + 120, agents=["opencode"]).past.owes(session(), closed(started=NOW + 61)) is None
 
 
 def test_what_is_remembered_no_more_is_history(path: Path) -> None:
@@ -267,4 +277,4 @@ async def test_it_is_kept_from_the_first_look_on(path: Path, monkeypatch: pytest
     told, looks = at(path), [False, False, True, True]
     with pytest.raises(IndexError):
         await told.keep(lambda: looks.pop(0))
-    assert told._fd is not None
+    assert told._file.writable

@@ -12,32 +12,18 @@ from typing import Final
 
 import msgspec
 
-from sidecar.sources.cursor import Mark, Start, first_line, here
+from sidecar.sources.cursor import Mark, first_line
 from sidecar.sources.discover import Found, Scan, Shapes, worth_watching
+from sidecar.sources.marks import Marks
+from sidecar.sources.pace import Pace, Reading
 from sidecar.sources.rota import Rota
-from sidecar.sources.tail import BUDGET, CAP, Read, Tail
+from sidecar.sources.tail import BUDGET, Read, Tail
 
 # Bytes that one read may bring over all files: some 8 ms with all that follows, half of what may hold a loop.
 ROUND: Final = 2 << 20
 # Bytes given out at a time, so that whoever reads can stop when time is up: lines of a hundred bytes take
 # ten times as long as the same bytes in lines of ten thousand. It is what the system is asked for at once.
 PIECE: Final = 256 << 10
-
-
-class Pace(msgspec.Struct, frozen=True):
-    """How eagerly files are looked at, in seconds."""
-
-    every: float = 2.0  # between scans: all that no event tells of is that late, a fortieth of any bound
-    hot: float = 60.0  # since a file grew: longer than nearly every pause within a turn
-    dormant: float = 86_400.0  # since its modification when first seen: a turn open for longer is given up
-
-
-class Reading(msgspec.Struct, frozen=True):
-    """How each file is read."""
-
-    start: Start = first_line
-    back: Start = here  # from the place that was marked before a restart: to where what it meant began
-    cap: int = CAP  # bytes of the longest line kept
 
 
 class Changes(msgspec.Struct, frozen=True):
@@ -64,8 +50,7 @@ class Folder:
         self.pace = pace or Pace()
         self._shapes = Shapes(shapes)
         self._reading = reading or Reading()
-        self._marks: dict[tuple[int, int], Mark] = {}
-        self._resumed = False
+        self._marks = Marks()
         self._known: dict[str, Found] = {}
         self._rota = Rota()
         self._now = 0.0
@@ -97,16 +82,11 @@ class Folder:
 
         What it had not met is read from its beginning, for nobody has seen any of it.
         """
-        self._resumed, self._marks = True, {(mark.dev, mark.ino): mark for mark in marks}
+        self._marks.resume(marks)
 
     def marks(self) -> list[Mark]:
         """Give the places to resume at after a restart, the files touched last at the end."""
-        if not self._known:
-            return list(self._marks.values())  # the root may come yet
-        inodes = {_inode(found) for found in self._known.values()}
-        kept = [mark for inode, mark in self._marks.items() if inode in inodes]
-        tails = sorted(self.tails.values(), key=lambda tail: tail.mtime_ns)
-        return kept + [mark for tail in tails if (mark := tail.mark())]
+        return self._marks.now({_inode(found) for found in self._known.values()}, self.tails.values())
 
     def close(self) -> None:
         """Give back every open file."""
@@ -196,7 +176,7 @@ class Folder:
     def _meet(self, found: Found, *, live: bool) -> None:
         self._known[found.path] = found
         if self._now - found.mtime_ns / 1e9 < self.pace.dormant:
-            self._awaken(found, live=live, unseen=self._resumed and not live)
+            self._awaken(found, live=live, unseen=self._marks.resumed and not live)
 
     def _compare(self, found: Found) -> None:
         """Look for a difference to what was there before; mere touching wakes nothing."""
@@ -210,7 +190,7 @@ class Folder:
 
     def _awaken(self, found: Found, *, live: bool = False, unseen: bool = False) -> None:
         """Begin to read a file; only what exceeds the size it was found with is new."""
-        path, mark = found.path, self._marks.pop(_inode(found), None)
+        path, mark = found.path, self._marks.take(_inode(found))
         start, back, cap = self._reading.start, self._reading.back, self._reading.cap
         if unseen:
             start = first_line

@@ -11,8 +11,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Literal
 
-from sidecar.sources.folder import Pace
 from sidecar.sources.inotify import OVERFLOW, Inotify
+from sidecar.sources.pace import Pace
 
 if TYPE_CHECKING:
     from sidecar.sources.folder import Folder

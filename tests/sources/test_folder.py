@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from sidecar.sources.cursor import Mark
-from sidecar.sources.folder import PIECE, ROUND, Changes, Folder, Pace, Reading
+from sidecar.sources.folder import PIECE, ROUND, Changes, Folder
+from sidecar.sources.pace import Pace, Reading
 
 Unprivileged = Callable[[], AbstractContextManager[None]]
 

@@ -10,7 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sidecar.sources.folder import Folder, Pace
+from sidecar.sources.folder import Folder
+from sidecar.sources.pace import Pace
 
 NAMES = st.sampled_from(["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"])
 BUDGETS = st.sampled_from([1, 50, 300, 1 << 20])

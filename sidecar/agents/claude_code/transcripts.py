@@ -16,8 +16,9 @@ from sidecar.agent import SourceDown
 from sidecar.agents.claude_code.recent import recent
 from sidecar.agents.claude_code.transcript import Transcript
 from sidecar.sources.cursor import Mark
-from sidecar.sources.folder import Folder, Reading
+from sidecar.sources.folder import Folder
 from sidecar.sources.hearing import Hearing
+from sidecar.sources.pace import Reading
 from sidecar.sources.tail import CAP
 
 if TYPE_CHECKING:
