@@ -8,6 +8,7 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sidecar import changes as c
 from sidecar import signals as g
 from sidecar.fold import fold
 from sidecar.session import Session
@@ -72,6 +73,21 @@ def test_the_session_stands_where_it_stood(steps: list[tuple[str, float, int]]) 
         del state["model"]  # whichever was named last, in whatever turn
         state["turn"].model = state["last"].model = None
     assert short == whole
+
+
+def closed(told: list[g.Signal]) -> list[tuple[str, float, float | None, str | None]]:
+    """Each turn as it ended."""
+    session = Session("claude-code", "s", 0.0)
+    ended = [x.turn for signal in told for x in fold(session, signal) if isinstance(x, c.TurnClosed)]
+    return [(turn.id, turn.started_at, turn.ended_at, turn.outcome) for turn in ended]
+
+
+@settings(max_examples=1000)
+@given(st.lists(STEPS, max_size=12))
+@example([("call", 0, 2), ("block", 1, 0), ("result", 1000, 5)])  # somebody else wrote the result
+def test_each_turn_ends_when_and_as_it_did(steps: list[tuple[str, float, int]]) -> None:
+    told = story(steps)
+    assert closed(condense(told, LATER)) == closed(told)
 
 
 def turn(number: int) -> list[g.Signal]:
