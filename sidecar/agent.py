@@ -35,6 +35,11 @@ class SourceDown(Exception):  # noqa: N818 - it says what happened; no caller ha
     """A source cannot be read now. The text says why, without content: it is shown and logged."""
 
 
+WatchLoss = Literal["overflow", "no_instance", "no_watch", "network", "unsupported"]
+"""Why the kernel did not tell of a change: events were dropped, once; or, from then on, files are polled
+because it gives no queue or watch more, the file system is another machine's, or it cannot tell at all."""
+
+
 class Source(Protocol):
     """One place where an agent can be observed: its transcripts, its status files, an endpoint."""
 

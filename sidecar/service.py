@@ -20,13 +20,14 @@ from sidecar.agents.registry import KINDS
 from sidecar.board import Board
 from sidecar.clock import LiveClock
 from sidecar.config.version import package_version
+from sidecar.itself import caps, reached, unheard, watched_by
 from sidecar.journal import Journal
 from sidecar.server import Options, Server
 from sidecar.snapshot import Snapshot
 from sidecar.telemetry.targets import OtlpError, OtlpSettings, Protocol
 from sidecar.telemetry.telemetry import Settings as TelemetrySettings
 from sidecar.telemetry.telemetry import Telemetry
-from sidecar.telemetry.watched import ControlState, Facts, SourceState
+from sidecar.telemetry.watched import Facts, SourceState
 from sidecar.watch import Settings as WatchSettings
 from sidecar.watch import Watch
 
@@ -122,32 +123,17 @@ class Service:
 
     def facts(self) -> Facts:
         """The sidecar's own state."""
-        states = self.watch.states
-        controls = tuple(
-            ControlState(name, kind, states[name, kind].up if (name, kind) in states else True)
-            for name, kind in self._controls.items()
-        )
         return Facts(
             self._version,
             self.config.settings.mode,
             self.config.config_hash,
-            watch_mode=self._watch_mode(),
+            watch_mode=watched_by(self.watch),
+            watch_losses=unheard(self.watch),
             loop_lag=self.watch.lag,
             reload_ok=self._reload_ok,
-            controls=controls,
-            caps=self._caps(),
+            controls=reached(self.watch, self._controls),
+            caps=caps(self.watch),
         )
-
-    def _caps(self) -> dict[str, int]:
-        """How many sessions there may be, of the agents that tell it."""
-        told = ((a.name, getattr(a, "sessions_limit", None)) for a in self.watch.agents.values())
-        return {name: limit for name, limit in told if limit is not None}
-
-    def _watch_mode(self) -> str:
-        """What changes of files are noticed by, over all agents that leave files."""
-        told = (getattr(agent, "watch_mode", None) for agent in self.watch.agents.values())
-        modes = {mode for mode in told if mode is not None}
-        return "mixed" if len(modes) > 1 else next(iter(modes), "poll")
 
     # What the server asks.
 

@@ -114,7 +114,7 @@ SOURCES = Row(
             "Per agent and source: 100 % where every sidecar can read it.",
             [Query(f"avg by (agent, source) (agent_sidecar_source_up{{{AT}}})", "{{agent}} {{source}}")],
             "percentunit",
-            size=(8, 8),
+            size=(6, 8),
             runbook="agentsidecarblind",
         ),
         series(
@@ -128,15 +128,27 @@ SOURCES = Row(
                 )
             ],
             "s",
-            size=(8, 8),
+            size=(6, 8),
         ),
         series(
             "Share of controls up",
             "Per agent and kind of control.",
             [Query(f"avg by (agent, source) (agent_sidecar_control_up{{{AT}}})", "{{agent}} {{source}}")],
             "percentunit",
-            size=(8, 8),
+            size=(6, 8),
             runbook="agentcontroldown",
+        ),
+        series(
+            "File events missed",
+            "Changes that the kernel did not tell of. `overflow`: everything was looked at once. Anything else: the "
+            "folder is polled from then on, a second late at most.",
+            [
+                Query(
+                    f"sum by (reason) (increase(agent_sidecar_watch_losses_total{{{PLACE}}}[$__rate_interval]))",
+                    "{{reason}}",
+                )
+            ],
+            size=(6, 8),
         ),
     ],
 )

@@ -132,7 +132,7 @@ class Inotify:
     def _add(self, directory: str, *, known: bool) -> int:
         """Watch one directory; one that is not there, or not ours to read, is left to the scans."""
         if not known and (silent := self._silent(directory)):
-            self.reason = f"{silent} does not tell what other machines write"
+            self.reason = f"network file system: {silent} does not tell what other machines write"
             return -1
         watch: int = self._libc.inotify_add_watch(self._fd, os.fsencode(directory), _MASK)
         if watch < 0 and ctypes.get_errno() in (errno.ENOSPC, errno.ENOMEM):

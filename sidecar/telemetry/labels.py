@@ -10,11 +10,13 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, TypeVar, cast, get_args
 
+from sidecar.agent import WatchLoss
 from sidecar.session import OUTCOMES, PHASES
 from sidecar.signals import BoundName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
 
 T = TypeVar("T")
 
@@ -26,6 +28,7 @@ BOUNDS: Final[tuple[str, ...]] = get_args(BoundName)
 RECORD_KINDS: Final = ("progress", "presence", "unknown", "malformed", "oversized")
 TOKEN_TYPES: Final = ("input", "output", "cache_read", "cache_write")
 SPAN_OUTCOMES: Final = ("exported", "failed", "dropped")
+WATCH_LOSSES: Final[tuple[WatchLoss, ...]] = get_args(WatchLoss)
 GAP_PHASES: Final = ("model", "tool")
 RETRY_CAUSES: Final = ("rate_limit", "overloaded", "server_error", "connection", "timeout", OTHER)
 

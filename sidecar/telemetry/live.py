@@ -13,7 +13,8 @@ from prometheus_client.core import GaugeMetricFamily
 
 from sidecar.policy import Bound, bounds
 from sidecar.telemetry import names as n
-from sidecar.telemetry.labels import BOUNDS, OTHER, PHASE_NAMES, clean, plain
+from sidecar.telemetry.counts import counter
+from sidecar.telemetry.labels import BOUNDS, OTHER, PHASE_NAMES, WATCH_LOSSES, clean, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -171,4 +172,5 @@ def _own(facts: Facts) -> list[Family]:
         gauge(n.INFO, {(facts.version, facts.mode, facts.config_hash): 1.0}),
         gauge(n.RELOAD_OK, {(): float(facts.reload_ok)}),
         gauge(n.WATCH_MODE, {(facts.watch_mode,): 1.0}),
+        counter(n.WATCH_LOSSES, {(loss,): facts.watch_losses.get(loss, 0) for loss in WATCH_LOSSES}),
     ]

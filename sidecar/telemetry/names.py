@@ -161,6 +161,12 @@ SPANS: Final = Metric("agent_sidecar_spans_total", "counter", "Spans by what bec
 WATCH_MODE: Final = Metric(
     "agent_sidecar_watch_mode", "gauge", "How changes of files are noticed.", ("mode",)
 )
+WATCH_LOSSES: Final = Metric(
+    "agent_sidecar_watch_losses_total",
+    "counter",
+    "Changes of files that the kernel did not tell of, and why.",
+    ("reason",),
+)
 SESSION_SILENCE: Final = Metric(
     "ai_agent_session_silence_seconds",
     "gauge",

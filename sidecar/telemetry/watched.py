@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
+from sidecar.agent import WatchLoss
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -41,6 +43,7 @@ class Facts(Struct, frozen=True):
     mode: str
     config_hash: str
     watch_mode: str = "poll"
+    watch_losses: dict[WatchLoss, int] = field(default_factory=dict)
     loop_lag: float = 0.0
     reload_ok: bool = True
     caps: dict[str, int] = field(default_factory=dict)

@@ -138,6 +138,18 @@ async def test_no_instance_left_is_polled_and_said(
     assert place.look() == 1
     assert place.hearing.mode == "poll"
     assert "EMFILE" in caplog.text
+    assert place.hearing.losses == {"no_instance": 1}
+
+
+async def test_what_another_machine_writes_is_polled_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inotify_module.Inotify, "_silent", lambda *_: "nfs")
+    place = Place(tmp_path)
+    place.write("s.jsonl")
+    place.look()
+    assert place.hearing.mode == "poll"
+    assert place.hearing.losses == {"network": 1}
 
 
 async def test_no_watch_left_while_running_is_polled_from_then_on(
@@ -157,6 +169,7 @@ async def test_no_watch_left_while_running_is_polled_from_then_on(
     place.look()
     assert (place.hearing.mode, place.folder.pace) == ("poll", DEAF)
     assert "ENOSPC" in caplog.text
+    assert place.hearing.losses == {"no_watch": 1}
     place.write("s.jsonl")
     place.now += DEAF.every
     assert place.look() == 1
@@ -173,7 +186,7 @@ async def test_dropped_events_call_for_a_look_at_everything(
     place.write("s.jsonl")
     place.write("new.jsonl")
     assert place.look() == 2
-    assert place.hearing.overflows == 1
+    assert place.hearing.losses == {"overflow": 1}
 
 
 async def test_a_scan_finds_what_no_event_told_of(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,10 @@ def test_at_first_only_the_sidecar_itself_is_not_zero() -> None:
         "agent_sidecar_info": 1,
         "agent_sidecar_config_last_reload_successful": 1,
         "agent_sidecar_watch_mode": 1,
+        "agent_sidecar_watch_losses_total": 2,
     }
+    for reason in labels.WATCH_LOSSES:
+        assert ("agent_sidecar_watch_losses_total", frozenset({("reason", reason)})) in found
     for outcome in labels.SPAN_OUTCOMES:
         assert ("agent_sidecar_spans_total", frozenset({("outcome", outcome)})) in found
 

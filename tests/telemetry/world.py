@@ -49,7 +49,9 @@ class World:
         self.told: list[Callable[[Session, Change], None]] = []
         self.by_id: dict[str, Session] = {}
         self.states: list[SourceState] = []
-        self.now_true = Facts("1.2.3", "observe", "abc123", watch_mode="inotify")
+        self.now_true = Facts(
+            "1.2.3", "observe", "abc123", watch_mode="inotify", watch_losses={"overflow": 2}
+        )
         self.spans: list[Span] = []
         self.events: list[Event] = []
 

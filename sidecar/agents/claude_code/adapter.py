@@ -22,9 +22,9 @@ from sidecar.sources.process import Process
 from sidecar.sources.tail import CAP
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from sidecar.agent import Order, Source
+    from sidecar.agent import Order, Source, WatchLoss
     from sidecar.clock import Clock
     from sidecar.control import Control
     from sidecar.control.host import HostControl
@@ -85,6 +85,11 @@ class ClaudeCode:
     def watch_mode(self) -> str:
         """What changes of transcripts are noticed by."""
         return self._transcripts.mode
+
+    @property
+    def watch_losses(self) -> Mapping[WatchLoss, int]:
+        """What kept changes of transcripts from being told of, and how often."""
+        return self._transcripts.losses
 
     def places(self) -> bytes:
         """How far the transcripts were read."""

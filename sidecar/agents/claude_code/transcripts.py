@@ -23,8 +23,9 @@ from sidecar.sources.tail import CAP
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from sidecar.agent import WatchLoss
     from sidecar.clock import Clock
     from sidecar.sources.folder import Changes
     from sidecar.sources.hearing import Mode
@@ -86,6 +87,11 @@ class Transcripts:
     def mode(self) -> Mode:
         """What changes are noticed by."""
         return self._hearing.mode
+
+    @property
+    def losses(self) -> Mapping[WatchLoss, int]:
+        """What kept changes from being told of, and how often."""
+        return self._hearing.losses
 
     async def read(self) -> Sequence[g.Observation]:
         """New records of all files, a bounded amount."""

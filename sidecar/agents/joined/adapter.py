@@ -11,9 +11,9 @@ from sidecar.agent import Agent, Resumes, Sees
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from sidecar.agent import Answer, Can, Finding, Order, Source
+    from sidecar.agent import Answer, Can, Finding, Order, Source, WatchLoss
     from sidecar.agents.joined.join import Join
     from sidecar.clock import Clock
     from sidecar.signals import Observation
@@ -72,6 +72,11 @@ class Joined:
     def watch_mode(self) -> str | None:
         """How changes of the transcripts are noticed."""
         return getattr(self._transcripts, "watch_mode", None)
+
+    @property
+    def watch_losses(self) -> Mapping[WatchLoss, int]:
+        """What kept changes of the transcripts from being told of, and how often."""
+        return getattr(self._transcripts, "watch_losses", {})
 
     def places(self) -> bytes:
         """How far the transcripts were read."""
