@@ -124,8 +124,10 @@ class Box:
         at = now if active is None else self._at(active, now)
         signals: list[g.Signal] = []
         if before is not None and hosted.turn != before:
-            signals += [g.ToolEnded(now, call, echo=True) for call in tools]
-            signals.append(g.TurnEnded(now, "completed"))
+            # Two turns may follow each other between two looks: the first had ended when the next began.
+            over = now if hosted.turn is None else at
+            signals += [g.ToolEnded(over, call, echo=True) for call in tools]
+            signals.append(g.TurnEnded(over, "completed"))
             tools = {}
         if hosted.turn is not None and hosted.turn != before:
             signals.append(g.TurnStarted(at, hosted.turn, at))

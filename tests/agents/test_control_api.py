@@ -125,7 +125,10 @@ async def test_a_turn_that_we_ended_is_stalled(room: Room) -> None:
 async def test_the_next_turn_ends_the_one_before(room: Room) -> None:
     room.box.has(BUSY)
     await room.read()
-    await room.tell(replace(BUSY, turn="t2"))
+    seen = await room.tell(replace(BUSY, turn="t2", last_activity_at=iso(WALL + 0.25)))
+    assert [s.at for s in seen if isinstance(s, g.TurnEnded | g.TurnStarted)] == [0.25, 0.25], (
+        "not when it is read"
+    )
     assert room.session.turn is not None
     assert (room.session.turn.id, room.session.turns["completed"]) == ("t2", 1)
 
