@@ -13,6 +13,7 @@ What passes through
     Bytes are passed on as they come. The exceptions, all of them:
     - whole lines of ours go into the agent's stdin, only where the client's last line has ended (else: 503);
     - the agent's answers to those lines do not reach the client, nor do state events that we switched on;
+    - a client's answer to what we have answered in its place (acp) does not reach the agent;
     - the end of the client's input is held back until the agent is idle: without stdin there is no interrupt.
     A line of the agent's is held back only while it may still turn out to be one of these, up to 64 KiB.
 
@@ -21,6 +22,9 @@ Modes
                  registration (`sessions/<pid>.json` in its configuration directory).
     pty          interrupt by Esc, only while the registration says busy or waiting, once a turn. If that puts
                  the prompt back into the input box, Ctrl-U empties it. The end of our input is not passed on.
+    acp          the Agent Client Protocol, version 1. A turn is a prompt, from the client's request to the
+                 agent's answer; what the client has not answered is a wait. Interrupt by `session/cancel`,
+                 and what the session still asks the client is answered as cancelled.
     plain        no interrupt; ending the agent is a reap. Without a registration the whole run is one turn.
 
 The control API (`turn` is opaque; a null or missing one means whatever runs)
@@ -30,6 +34,8 @@ The control API (`turn` is opaque; a null or missing one means whatever runs)
     GET  /v1/events                    server-sent: the session as it changes, and {"id", "progress": true}
     There is one session. Until the agent has told its id it is listed as `host-<pid of the host>`, and that
     name stays valid. A turn that is named but does not run is a 409: no turn is ended that was not judged.
+    With acp there are as many sessions as the client has opened, by the agent's names for them.
+    A reap ends the agent with all of them: it is a 409 while another one works, or unforced has worked since.
 
 A sidecar of another user
     Claude Code opens what it writes to nobody else. With --share-group what a sidecar reads is opened to a
@@ -65,6 +71,7 @@ import time
 import tty
 from contextlib import contextmanager, suppress
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -656,7 +663,10 @@ class Turns:
 
 
 class Session:
-    """The one session, shared by all threads: what is known of it, and who waits for a change."""
+    """A session, shared by all threads: what is known of it, and who waits for a change.
+
+    Usually it is the only one. Where an agent has several (`Exchange`), this is what they have in common.
+    """
 
     def __init__(self, name: str | None, *, attended: bool) -> None:
         self.changed = threading.Condition(threading.RLock())
@@ -668,15 +678,15 @@ class Session:
         self.placeholder = f"host-{os.getpid()}"
         self._name = name
         self._told_name = ""
-        self._attended = attended
-        self._created = self._progressed = time.time()
+        self.attended = attended
+        self._created = self.progressed_at = time.time()
         self._verdict: Json | None = None
-        self._child: Child | None = None
+        self.child: Child | None = None
         self.registry: Registry | None = None
 
     def started(self, child: Child) -> None:
         """Note which process it is."""
-        self._child = child
+        self.child = child
         self.registry = Registry(child)
 
     @property
@@ -705,8 +715,12 @@ class Session:
             yield self.turns
             if self.turns.current not in (None, before):
                 self._note_progress()
-            self.revision += 1
+            self.mark()
             self.changed.notify_all()
+
+    def mark(self) -> None:
+        """Note that there is something new to tell."""
+        self.revision += 1
 
     def refresh(self) -> None:
         """Read the registration again, and let time pass."""
@@ -733,9 +747,9 @@ class Session:
             self.changed.notify_all()
 
     def _note_progress(self) -> None:
-        self._progressed = time.time()
+        self.progressed_at = time.time()
         self.progress += 1
-        self.revision += 1
+        self.mark()
 
     def sees_deltas(self) -> None:
         """Note that the agent streams partial messages: silence can be told finely."""
@@ -774,11 +788,11 @@ class Session:
                 "turn": turns.current,
                 "status": "waiting" if waiting_for else "busy" if self.busy else "idle",
                 "waiting_for": waiting_for,
-                "attended": self._attended,
+                "attended": self.attended,
                 "resolution": self.resolution,
                 "created_at": stamp(self._created),
-                "last_activity_at": stamp(self._progressed),
-                "pid": self._child.pid if self._child else None,
+                "last_activity_at": stamp(self.progressed_at),
+                "pid": self.child.pid if self.child else None,
                 "can": {"interrupt": interruptible, "reap": True},
                 "last_verdict": self._verdict,
             }
@@ -1137,6 +1151,355 @@ class Conversation:
                 turns.answered(name)
 
 
+# -------------------------------------------------------------------------------------------------------- acp
+
+
+ACP_LINE = 1024 * 1024  # how much of a line is read: prompts carry files, tool calls their output
+MOST_ASKED, MOST_CALLS, MOST_SESSIONS = 1000, 100, 200  # bounds, not meanings
+LONGEST_NAME, DEEPEST = 200, 100
+STREAMED = 3  # so many pieces of one kind in a row are pieces, and no whole messages
+PIECES = ("agent_message_chunk", "agent_thought_chunk")
+PENDING, RUNNING = "pending", "in_progress"
+KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
+# What is a wait, how it is called, and how we answer it.
+CANCELLED: dict[str, tuple[str, Json]] = {
+    "session/request_permission": ("permission", {"outcome": {"outcome": "cancelled"}}),
+    "elicitation/create": ("question", {"action": "cancel"}),
+}
+OPENS = ("session/new", "session/load", "session/resume", "session/fork")
+ENDS = ("session/close", "session/delete")
+TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[][{},]', re.DOTALL)
+
+Id = Any  # of a request: a number or a string, and one is not the other
+
+
+def beginning(line: bytes) -> Json:
+    """Parse a JSON object; of one that is cut off, what is whole."""
+    if len(line) < ACP_LINE:
+        return parsed(line)
+    line = line[:LINE_LIMIT]
+    closers, whole = b"", b""
+    for token in TOKEN.finditer(line):
+        mark = token.group()
+        if len(closers) > DEEPEST:
+            break
+        if mark in b"{[":
+            closers = (b"}" if mark == b"{" else b"]") + closers
+        elif mark in b"}]":
+            closers = closers[1:]
+        elif mark == b",":
+            whole = line[: token.start()] + closers
+    return parsed(whole)
+
+
+def id_of(message: Json, *path: str) -> Id:
+    """Read a request's id; None where there is none."""
+    value = entry(message, *(path or ("id",)))
+    return value if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None
+
+
+def name_of(value: object) -> str:
+    """Take a name that can be one; "" for anything else."""
+    return value if isinstance(value, str) and len(value) <= LONGEST_NAME else ""
+
+
+def keep(collected: dict[Any, Any], key: object, value: object) -> None:
+    """Add to what is awaited; what has been awaited for longest makes room."""
+    if len(collected) >= MOST_ASKED:
+        del collected[next(iter(collected))]
+    collected[key] = value
+
+
+class Prompts(Turns):
+    """The turns of one session of several: prompts, each from the client's request to the agent's answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: dict[Id, str] = {}  # what the agent asks the client, and how that is called
+        self.calls: dict[str, str] = {}  # open tool calls, each with the kind of the tool
+        self.streams = False
+        self._states: dict[str, str] = {}  # the state of each call of this turn
+        self._tells_begin = False  # it says when a call begins to run: a pending one is still being written
+        self._prompts: dict[Id, bool] = {}  # those without an answer, and whether we have ended them
+        self._pieces = ("", 0)  # the kind of the newest pieces, and how many there are in a row
+
+    def ask_agent(self, request: Id, now: float) -> None:
+        """Note a prompt; one that comes in mid-turn has its turn when the first is answered."""
+        keep(self._prompts, request, value=False)
+        if self.current is None:
+            self._open(now, confirmed=True)
+
+    def agent_answers(self, request: Id, now: float, *, completed: bool) -> None:
+        """Note the answer to a prompt."""
+        first = next(iter(self._prompts), None)
+        self._prompts.pop(request, None)
+        if request != first or self.current is None:
+            return
+        self._completed = completed
+        self._close(now)
+        for collected in (self.waits, self.calls, self._states):
+            collected.clear()
+        if self._prompts:
+            self._open(now, confirmed=True)
+            if next(iter(self._prompts.values())):
+                self.interrupting()
+
+    def interrupting(self) -> None:
+        """Note that the turn is ended by us, and with it whatever else has been asked."""
+        super().interrupting()
+        self._prompts = dict.fromkeys(self._prompts, True)
+
+    @property
+    def waiting_for(self) -> str | None:
+        """What the agent waits for."""
+        return next(iter(self.waits.values()), None) if self.current is not None else None
+
+    def advance(self, update: Json) -> bool:
+        """Read an update of the session; whether it is progress."""
+        kind = update.get("sessionUpdate")
+        in_a_row = self._pieces[1] + 1 if kind == self._pieces[0] else 1
+        self._pieces = (str(kind)[:LONGEST_NAME], in_a_row)
+        if kind in PIECES:
+            self.streams = self.streams or in_a_row >= STREAMED
+            return bool(entry(update, "content", "text") != "")
+        if kind not in ("tool_call", "tool_call_update"):
+            return False
+        before = self._states.get(name_of(update.get("toolCallId")))
+        state = update.get("status")
+        if not isinstance(state, str):
+            state = PENDING if before is None and kind == "tool_call" else before
+        if state is None:
+            return False
+        self._tells_begin = self._tells_begin or (before, state) == (PENDING, RUNNING)
+        return state != before and self.call(update, state)
+
+    def call(self, update: Json, state: str) -> bool:
+        """Note the state of a tool call; whether it is one. Its title is content, its kind is not."""
+        name, kind = name_of(update.get("toolCallId")), name_of(update.get("kind"))
+        if not name:
+            return False
+        keep(self._states, name, state[:LONGEST_NAME])
+        written = self._tells_begin or entry(update, "_meta", "phase") == "preparing"
+        if state != RUNNING and (state != PENDING or written):
+            self.calls.pop(name, None)
+        elif name in self.calls or len(self.calls) < MOST_CALLS:
+            self.calls[name] = kind if kind in KINDS else self.calls.get(name, "other")
+        return True
+
+
+class Exchange(Session):
+    """One of the sessions that an agent has with its client."""
+
+    turns: Prompts
+
+    def __init__(self, name: str, all_of_them: Session) -> None:
+        super().__init__(name, attended=all_of_them.attended)
+        self.changed = all_of_them.changed
+        self.turns = Prompts()
+        self._all_of_them = all_of_them
+
+    def mark(self) -> None:
+        """Note that there is something new to tell, of this session and so of all."""
+        super().mark()
+        self._all_of_them.mark()
+
+    def as_json(self, *, interruptible: bool) -> Json:
+        """Describe the session with its open tools."""
+        with self.changed:
+            self.child = self._all_of_them.child
+            return {**super().as_json(interruptible=interruptible), "tools": dict(self.turns.calls)}
+
+
+class Ask(NamedTuple):
+    """What the agent asks the client."""
+
+    session: Exchange | None
+    answer: Json | None  # by which it is cancelled; None for what is no wait
+    call: Json  # the id and the kind of the tool call that a permission is for
+    allowing: list[str]  # the options that let it run
+
+
+class Dialogue:
+    """What client and agent ask of each other, read as it passes. Its text is never kept."""
+
+    def __init__(self, all_of_them: Session) -> None:
+        self.sessions: dict[str, Exchange] = {}
+        self.spoiled = False  # the turn that ended last did not end by itself
+        self._all_of_them = all_of_them
+        self._of_agent: dict[Id, tuple[str, str]] = {}  # what the client asks: the method, and the session
+        self._of_client: dict[Id, Ask] = {}
+        self._late: dict[Id, None] = {}  # answered by us, so the client's own answer is too late
+
+    def from_client(self, lines: Sequence[bytes]) -> None:
+        """Read lines on their way to the agent."""
+        for line in lines:
+            message = beginning(line)
+            method, request = message.get("method"), id_of(message)
+            with self._all_of_them.changed:
+                if request is None:
+                    continue
+                if method is None:
+                    self._client_answers(request, message)
+                elif isinstance(method, str):
+                    self._ask_agent(method, request, entry(message, "params", "sessionId"))
+
+    def from_agent(self, lines: Sequence[bytes]) -> None:
+        """Read lines on their way to the client."""
+        for line in lines:
+            message = beginning(line)
+            method, request = message.get("method"), id_of(message)
+            with self._all_of_them.changed:
+                if method == "session/update":
+                    self._update(message)
+                elif method == "$/cancel_request":
+                    self._client_answers(id_of(message, "params", "requestId"), {})
+                elif method is None and request is not None:
+                    self._agent_answers(request, message)
+                elif isinstance(method, str) and request is not None:
+                    self._ask_client(method, request, message)
+
+    def may_end(self) -> bool:
+        """Whether the end of the client's input can be passed on: nothing runs that could go on so."""
+        stuck = {id(ask.session) for ask in self._of_client.values()}
+        return all(one.turn is None or id(one) in stuck for one in self.sessions.values())
+
+    def waits_of(self, session: Session) -> list[tuple[Id, bytes]]:
+        """Spell the answers by which everything is cancelled that the session asks the client."""
+        with self._all_of_them.changed:
+            return [
+                (request, spelt({"id": request, "result": ask.answer}))
+                for request, ask in self._of_client.items()
+                if ask.session is session
+                and ask.answer
+                and (not isinstance(request, str) or name_of(request))
+            ]
+
+    def answer(self, request: Id) -> bool:
+        """Take a question from the client, at the moment it is answered by us; whether it is still open."""
+        with self._all_of_them.changed:
+            if request not in self._of_client:
+                return False
+            self._client_answers(request, {})
+            keep(self._late, request, None)
+            return True
+
+    def may_be_late(self, _data: bytes) -> bool:
+        """Whether any line of the client's could be too late."""
+        return bool(self._late)
+
+    def may_become_late(self, head: bytes) -> bool:
+        """Whether a line that begins so could be an answer that is too late."""
+        return bool(self._late) and head.lstrip()[:1] in (b"", b"{") and b'"method"' not in head
+
+    def is_late(self, line: bytes) -> bool:
+        """Whether a line is an answer that is too late; it is so once."""
+        message = parsed(line)
+        request = id_of(message)
+        if request is None or "method" in message or request not in self._late:
+            return False
+        del self._late[request]
+        return True
+
+    def _named(self, name: object) -> Exchange | None:
+        """Find a session; where a line was too long to tell, it is the only one."""
+        if name is None and len(self.sessions) == 1:
+            return next(iter(self.sessions.values()))
+        return self.sessions.get(name_of(name))
+
+    def _begin(self, name: str) -> Exchange | None:
+        """Take a session up; where there are too many, the one that rests longest is not shown any more."""
+        if name and name not in self.sessions:
+            if len(self.sessions) >= MOST_SESSIONS:
+                resting = [one for one in self.sessions.values() if not one.busy]
+                if not resting:
+                    return None
+                self._forget(min(resting, key=lambda one: one.progressed_at).id)
+            with self._all_of_them.update():
+                self.sessions[name] = Exchange(name, self._all_of_them)
+        return self.sessions.get(name)
+
+    def _forget(self, name: str) -> None:
+        ended = self.sessions.pop(name, None)
+        if ended:
+            ended.end()
+
+    def _ask_agent(self, method: str, request: Id, named: object) -> None:
+        prompted = self._named(named) or self._begin(name_of(named)) if method == "session/prompt" else None
+        keep(self._of_agent, request, (name_of(method), prompted.id if prompted else name_of(named)))
+        if prompted:
+            with prompted.update():
+                prompted.turns.ask_agent(request, time.monotonic())
+
+    def _agent_answers(self, request: Id, message: Json) -> None:
+        method, name = self._of_agent.pop(request, ("", ""))
+        session, failed = self.sessions.get(name), "error" in message
+        if method == "session/prompt" and session:
+            completed = not failed and entry(message, "result", "stopReason") != "cancelled"
+            turn = session.turn
+            with session.update():
+                session.turns.agent_answers(request, time.monotonic(), completed=completed)
+            if session.turn == turn:
+                return
+            self.spoiled = session.turns.spoiled
+            # What it has not been told by now it does not wait for.
+            kept = [(key, ask) for key, ask in self._of_client.items() if ask.session is not session]
+            self._of_client = dict(kept)
+        elif method in OPENS and not failed:
+            told = name_of(entry(message, "result", "sessionId"))
+            self._begin(told or ("" if method == "session/fork" else name))
+        elif method in ENDS and not failed:
+            self._forget(name)
+
+    def _update(self, message: Json) -> None:
+        session = self._named(entry(message, "params", "sessionId"))
+        update = entry(message, "params", "update")
+        if session is None or session.turn is None or not isinstance(update, dict):
+            return  # without a turn it is history that is told again, or news of settings
+        if ("session/load", session.id) in self._of_agent.values():
+            return
+        # A tool that ends after our own act is that act's echo.
+        echo = session.turns.touched and update.get("sessionUpdate") == "tool_call_update"
+        if session.turns.advance(update) and not echo:
+            session.progressed()
+        if session.turns.streams:
+            session.sees_deltas()
+
+    def _ask_client(self, method: str, request: Id, message: Json) -> None:
+        params = message.get("params")
+        asked = params if isinstance(params, dict) else {}
+        within = self._of_agent.get(id_of(asked, "requestId"))  # an elicitation may name a request instead
+        session = self._named(asked.get("sessionId", within and within[1]))
+        word, answer = CANCELLED.get(method, (None, None))
+        call = {key: name_of(entry(asked, "toolCall", key)) for key in ("toolCallId", "kind")}
+        options = asked.get("options")
+        allowing = [
+            name_of(option.get("optionId"))
+            for option in (options if isinstance(options, list) else [])
+            if isinstance(option, dict) and name_of(option.get("kind")).startswith("allow")
+        ]
+        keep(self._of_client, request, Ask(session, answer, call, allowing))
+        self._late.pop(request, None)  # the id is used again: an answer to it is one to this
+        if session and word:
+            with session.update():
+                keep(session.turns.waits, request, word)
+
+    def _client_answers(self, request: Id, message: Json) -> None:
+        ask = self._of_client.pop(request, None)
+        if ask is None or ask.session is None or not ask.answer:
+            return
+        with ask.session.update():
+            turns = ask.session.turns
+            turns.waits.pop(request, None)
+            # Some agents tell of a tool that was allowed only when it has ended.
+            if turns.current and entry(message, "result", "outcome", "optionId") in ask.allowing:
+                turns.call(ask.call, RUNNING)
+
+
+def spelt(message: Json) -> bytes:
+    """Spell a message of ours as a line."""
+    return json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n"
+
+
 # ------------------------------------------------------------------------------------------ the agent's input
 
 
@@ -1166,22 +1529,23 @@ class Inlet:
         self._inserting = 0
         self._turn = threading.Condition()
 
-    def relay(self, data: bytes, note: Callable[[bytes], None]) -> None:
+    def relay(self, data: bytes, note: Callable[[bytes], bytes]) -> None:
         """Pass the client's bytes on, however long the agent takes; insertions go first where a line ends.
 
         `note` is told of them when nothing can come in between any more: what an insertion is judged by has
-        then either reached the agent or is not known of yet.
+        then either reached the agent or is not known of yet. It returns what may go on.
         """
-        at = 0
+        at, noted = 0, False
         while at < len(data):
             with self._turn:
                 while self._inserting and self._between_lines and not self.closed:
                     self._turn.wait(POLL)
                 if self.closed:
                     raise InletClosedError
-                if not at:
-                    note(data)
-                    note = ignore
+                if not noted:
+                    data, noted = note(data), True
+                    if not data:
+                        return
                 end = len(data)
                 if self._inserting:
                     end = data.find(b"\n", at) + 1 or end
@@ -1261,8 +1625,9 @@ class Inlet:
             raise InletClosedError from error
 
 
-def ignore(_data: bytes) -> None:
+def ignore(data: bytes) -> bytes:
     """Take no notice."""
+    return data
 
 
 # ------------------------------------------------------------------------------------------------------ modes
@@ -1285,9 +1650,22 @@ class Mode:
         """Start the agent and the threads that pass its bytes."""
         raise NotImplementedError
 
-    def interrupt(self, go: Callable[[], bool]) -> Outcome:
+    @property
+    def sessions(self) -> list[Session]:
+        """What the control API lists."""
+        return [self.session]
+
+    def called(self, name: str) -> Session | None:
+        """Find the session that is meant by a name."""
+        return self.session if name in (self.session.id, self.session.placeholder) else None
+
+    def interrupt(self, session: Session, go: Callable[[], bool]) -> Outcome:
         """End the turn and keep the session; `go` is asked at the last moment."""
         raise NotImplementedError
+
+    def broken_off(self, child: Child) -> bool:
+        """Whether the last turn did not end by itself, now that the agent has gone."""
+        return self.session.turns.broken_off(child, answered=self.has_answered())
 
     @property
     def can_interrupt(self) -> bool:
@@ -1354,16 +1732,15 @@ class Plain(Mode):
         os.close(its_input)
         os.close(its_output)
         self.inlet = Inlet(our_output, whole_lines=self.interrupts)
-        self._connect(self.inlet, our_input)
+        if not self.interrupts:
+            with self.session.update() as turns:
+                turns.run_for_life(time.monotonic())
+        run_aside(self._read_input, self.inlet)
+        run_aside(self._read_output, our_input, self._take)
         return child
 
-    def _connect(self, inlet: Inlet, output: int) -> None:
-        with self.session.update() as turns:
-            turns.run_for_life(time.monotonic())
-        run_aside(self._read_input, inlet)
-        run_aside(self._read_output, output, self._pass)
-
-    def _pass(self, data: bytes) -> bytes:
+    def _take(self, data: bytes) -> bytes:
+        """Look at what the agent says; return what may go on."""
         self.session.progressed()
         return data
 
@@ -1378,8 +1755,9 @@ class Plain(Mode):
             inlet.close(lambda: True)
             self.patience = self.interrupts  # without knowledge of turns, nothing more is to be hoped for
 
-    def _note_input(self, data: bytes) -> None:
-        """Look at what the client sends."""
+    def _note_input(self, data: bytes) -> bytes:
+        """Look at what the client sends; return what may go on."""
+        return data
 
     def _withhold(self) -> None:
         """Wait until the end of input may be passed on."""
@@ -1400,7 +1778,7 @@ class StreamJson(Plain):
         self._sieve = Sieve(self._answers.may_hold, self._answers.is_ours, self._answers.may_become)
         self._sent, self._said = Lines(), Lines()
 
-    def interrupt(self, go: Callable[[], bool]) -> Outcome:
+    def interrupt(self, _session: Session, go: Callable[[], bool]) -> Outcome:
         """Insert the request and wait a while for its answer; without one the caller has to verify."""
         if self.inlet is None:
             return Outcome.CLOSED
@@ -1411,10 +1789,6 @@ class StreamJson(Plain):
             return inserted
         answer.given.wait(ANSWER_DEADLINE)
         return Outcome.DONE if answer.accepted else Outcome.REFUSED
-
-    def _connect(self, inlet: Inlet, output: int) -> None:
-        run_aside(self._read_input, inlet)
-        run_aside(self._read_output, output, self._take)
 
     def _rest(self) -> bytes:
         return self._sieve.rest()
@@ -1427,8 +1801,9 @@ class StreamJson(Plain):
     def _listen(self, data: bytes) -> None:
         self._conversation.from_agent(self._said.feed(data))
 
-    def _note_input(self, data: bytes) -> None:
+    def _note_input(self, data: bytes) -> bytes:
         self._conversation.from_client(self._sent.feed(data))
+        return data
 
     def _withhold(self) -> None:
         since = time.monotonic()
@@ -1484,6 +1859,61 @@ class Prompted(StreamJson):
             limit = re.search(r"\((\d+)\)", str(result.get("errors")))
             return f"Error: Reached max turns ({limit.group(1) if limit else ''})".encode()
         return b"Execution error"
+
+
+class Acp(Plain):
+    """The Agent Client Protocol: sessions on one connection, each interrupted by a line of its own."""
+
+    interrupts = True
+
+    def __init__(self, session: Session, options: argparse.Namespace) -> None:
+        super().__init__(session, options)
+        self._dialogue = talk = Dialogue(session)
+        self._sieve = Sieve(talk.may_be_late, talk.is_late, talk.may_become_late)
+        self._sent, self._said = Lines(ACP_LINE), Lines(ACP_LINE)
+
+    @property
+    def sessions(self) -> list[Session]:
+        """Every session that the client has opened."""
+        with self.session.changed:
+            return list(self._dialogue.sessions.values())
+
+    def called(self, name: str) -> Session | None:
+        """Find a session by the agent's name for it."""
+        return self._dialogue.sessions.get(name)
+
+    def interrupt(self, session: Session, go: Callable[[], bool]) -> Outcome:
+        """Cancel the turn and what it asks the client, and wait a while for its end."""
+        if self.inlet is None:
+            return Outcome.CLOSED
+        turn, patience = session.turn, self.options.line_deadline
+        if turn is None:
+            return Outcome.DONE if go() else Outcome.SUPERSEDED
+        cancel = spelt({"method": "session/cancel", "params": {"sessionId": session.id}})
+        inserted = self.inlet.insert(cancel, patience, go)
+        if inserted is not Outcome.DONE:
+            return inserted
+        for request, answer in self._dialogue.waits_of(session):
+            self.inlet.insert(answer, patience, partial(self._dialogue.answer, request))
+        session.wait_for(lambda: session.turn != turn, ANSWER_DEADLINE)
+        return Outcome.DONE
+
+    def broken_off(self, _child: Child) -> bool:
+        """Whether a turn was open when the agent left, or the last was ended by us."""
+        return self._dialogue.spoiled or any(session.turn for session in self.sessions)
+
+    def _take(self, data: bytes) -> bytes:
+        self._dialogue.from_agent(self._said.feed(data))
+        return data
+
+    def _note_input(self, data: bytes) -> bytes:
+        self._dialogue.from_client(self._sent.feed(data))
+        return self._sieve.feed(data)
+
+    def _withhold(self) -> None:
+        if self.inlet:
+            self.inlet.relay(self._sieve.rest(), ignore)
+        self.session.wait_for(self._dialogue.may_end, float("inf"))
 
 
 class Pty(Mode):
@@ -1548,7 +1978,7 @@ class Pty(Mode):
             with suppress(OSError, termios.error):
                 termios.tcsetattr(0, termios.TCSADRAIN, self._before)
 
-    def interrupt(self, go: Callable[[], bool]) -> Outcome:
+    def interrupt(self, _session: Session, go: Callable[[], bool]) -> Outcome:
         """Press Esc if there is a turn to end: in an idle box it would open a dialog sooner or later."""
         if self.inlet is None:
             return Outcome.CLOSED
@@ -1617,7 +2047,7 @@ def size_of(path: Path | None) -> int:
         return 0
 
 
-MODES = {"stream-json": StreamJson, "pty": Pty, "plain": Plain}
+MODES = {"stream-json": StreamJson, "acp": Acp, "pty": Pty, "plain": Plain}
 
 
 # ------------------------------------------------------------------------------------------------------- acts
@@ -1682,95 +2112,120 @@ class Reasons:
 
 
 class Acts:
-    """Ends turns and the session, one order at a time, each turn at most once."""
+    """Ends turns and sessions, one order at a time, each turn at most once."""
 
     def __init__(self, mode: Mode, child: Child, reasons: Reasons) -> None:
         self._mode, self._child, self._reasons = mode, child, reasons
-        self._session = mode.session
         self._one_at_a_time = threading.Lock()
         self._reaping = False
 
     def sessions(self) -> list[Json]:
-        """List the session as it is now."""
-        if self._session.over:
+        """List the sessions as they are now."""
+        if self._mode.session.over:
             return []
-        self._session.refresh()
-        return [self.describe()]
+        for session in self._mode.sessions:
+            session.refresh()
+        return [told for _, told in self.described()]
 
-    def describe(self) -> Json:
-        """Describe the session as last seen."""
-        return self._session.as_json(interruptible=self._mode.can_interrupt)
+    def described(self) -> list[tuple[int, Json]]:
+        """Describe the sessions as last seen, each with the count of its progress."""
+        able = self._mode.can_interrupt
+        return [(one.progress, one.as_json(interruptible=able)) for one in self._mode.sessions]
 
-    def interrupt(self, order: Order) -> Reply:
+    def called(self, name: str) -> Session | None:
+        """Find a session by its name."""
+        if self._mode.session.over:
+            return None
+        self._mode.session.refresh()
+        return self._mode.called(name)
+
+    def interrupt(self, session: Session, order: Order) -> Reply:
         """End the turn."""
         if not self._mode.can_interrupt:
             return refusal(
                 501, Outcome.CLOSED.value if self._mode.interrupts else "this mode has no interrupt"
             )
         with self._one_at_a_time:
-            turn, refused = self._look(order)
+            turn, refused = self._look(session, order)
             if refused:
                 return refused
-            if self._session.turns.interrupted:
+            if session.turns.interrupted:
                 return Reply(202, {"turn": turn, "note": "this turn has been interrupted already"})
-            outcome = self._mode.interrupt(lambda: self._announce("interrupt", order, turn))
+            outcome = self._mode.interrupt(session, lambda: self._announce(session, "interrupt", order, turn))
             if outcome is Outcome.DONE:
                 return Reply(202, {"turn": turn})
             if outcome in (Outcome.REFUSED, Outcome.CLOSED):
-                with self._session.update() as turns:
+                with session.update() as turns:
                     turns.spare()
                 say(f"interrupt: not done: {outcome.value}")
             return refusal(REPLIES[outcome], outcome.value)
 
-    def reap(self, order: Order) -> Reply:
-        """End the session: an idle one unless forced."""
+    def reap(self, session: Session, order: Order) -> Reply:
+        """End the session, which ends the agent: an idle one unless forced."""
         with self._one_at_a_time:
-            turn, refused = self._look(order)
+            turn, refused = self._look(session, order)
             if refused:
                 return refused
             if self._reaping:
                 return Reply(202, {"turn": turn, "note": "the session is being ended already"})
-            busy = self._session.busy
+            busy = session.busy
             if busy and not order.force:
                 return refusal(409, "busy, and not forced")
+            if self._would_be_missed(session, order):
+                return refusal(409, "another session of this agent works, or has worked since")
             if busy:
-                self._announce("reap", order, turn)
-            elif not self._mode.end_input(lambda: self._announce_idle(order)):
+                self._announce(session, "reap", order, turn)
+            elif not self._mode.end_input(lambda: self._announce_idle(session, order)):
                 return refusal(409, "a turn has just begun")
             self._reaping = True
-            run_aside(self._tear_down)
+            run_aside(self._tear_down, session)
             return Reply(202, {"turn": turn})
 
-    def _look(self, order: Order) -> tuple[str | None, Reply | None]:
-        self._session.refresh()
-        turn = self._session.turn
+    def _look(self, session: Session, order: Order) -> tuple[str | None, Reply | None]:
+        session.refresh()
+        turn = session.turn
         if order.turn is None or order.turn == turn:
             return turn, None
         return turn, refusal(409, "another turn runs now" if turn else "that turn is over")
 
-    def _announce_idle(self, order: Order) -> bool:
-        return not self._session.busy and self._announce("reap", order, None)
+    def _would_be_missed(self, session: Session, order: Order) -> bool:
+        """Whether the agent has a session that nobody has judged: who judged this one judged what is older.
 
-    def _announce(self, action: str, order: Order, turn: str | None) -> bool:
+        A turn that had its interrupt and goes on was judged too. Who forces means the idle ones as well.
+        """
+        others = [one for one in self._mode.sessions if one is not session]
+        return any(
+            not one.turns.touched
+            if one.busy
+            else not order.force and one.progressed_at > session.progressed_at
+            for one in others
+        )
+
+    def _announce_idle(self, session: Session, order: Order) -> bool:
+        if session.busy or self._would_be_missed(session, order):
+            return False
+        return self._announce(session, "reap", order, None)
+
+    def _announce(self, session: Session, action: str, order: Order, turn: str | None) -> bool:
         """Write the reason, unless the turn has changed since it was looked at."""
-        with self._session.update() as turns:
+        with session.update() as turns:
             if turns.current != turn:
                 return False
             if action == "interrupt":
                 turns.interrupting()
             else:
                 turns.ending()
-        self._session.judged(action, order.reason)
+        session.judged(action, order.reason)
         self._reasons.tell(action, order.reason)
         return True
 
-    def _tear_down(self) -> None:
+    def _tear_down(self, session: Session) -> None:
         """Interrupt, close stdin, SIGTERM, SIGKILL: as little as is enough."""
-        session, grace = self._session, self._mode.options.grace
+        grace = self._mode.options.grace
         if session.turn is not None and self._mode.can_interrupt and not session.turns.interrupted:
             with session.update() as turns:
                 turns.interrupting()
-            if self._mode.interrupt(lambda: True) is Outcome.DONE:
+            if self._mode.interrupt(session, lambda: True) is Outcome.DONE:
                 session.wait_for(lambda: session.turn is None, min(grace, ANSWER_DEADLINE))
         self._mode.end_input(lambda: True)
         patience = grace if self._mode.patience else 0.0
@@ -2106,10 +2561,11 @@ class Server:
         if request.method != "POST":
             raise RequestError(405, "only POST", Allow="POST")
         order = order_of(request.body)
-        self._session.refresh()
-        if self._session.over or unquote(match.group(1)) not in (self._session.id, self._session.placeholder):
+        session = self._acts.called(unquote(match.group(1)))
+        if session is None:
             return refusal(404, "no such session")
-        return self._acts.interrupt(order) if match.group(2) == "interrupt" else self._acts.reap(order)
+        act = self._acts.interrupt if match.group(2) == "interrupt" else self._acts.reap
+        return act(session, order)
 
     def _stream(self, connection: socket.socket) -> None:
         with self._guard:
@@ -2120,7 +2576,7 @@ class Server:
             connection.settimeout(SEND_DEADLINE)
             head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n"
             connection.sendall((head + "Connection: close\r\n\r\n").encode())
-            Stream(connection, self._session, self._acts.describe).run()
+            Stream(connection, self._session, self._acts.described).run()
         finally:
             with self._guard:
                 self._streams -= 1
@@ -2129,18 +2585,22 @@ class Server:
 class Stream:
     """One reader of events: what is new is looked up when the last was sent, so a slow one costs nothing."""
 
-    def __init__(self, connection: socket.socket, session: Session, describe: Callable[[], Json]) -> None:
+    def __init__(
+        self, connection: socket.socket, session: Session, describe: Callable[[], list[tuple[int, Json]]]
+    ) -> None:
         self._connection, self._session, self._describe = connection, session, describe
-        self._revision = self._progress = -1
-        self._shown: Json = {}
+        self._revision = -1
+        self._told: dict[str, tuple[int, Json]] = {}
 
     def run(self) -> None:
-        """Send events until the reader or the session has gone."""
+        """Send events until the reader or the agent has gone."""
         beat = time.monotonic()
         while not self._session.over and not self._has_gone():
             if self._session.wait_for(lambda: self._session.revision != self._revision, 1.0):
-                for event in self._news():
-                    self._connection.sendall(b"data: " + json.dumps(event).encode() + b"\n\n")
+                news = self._news()
+                if news:
+                    lines = (b"data: " + json.dumps(event).encode() + b"\n\n" for event in news)
+                    self._connection.sendall(b"".join(lines))
                     beat = time.monotonic()
                     time.sleep(PACE)
             if time.monotonic() - beat > HEARTBEAT:
@@ -2150,16 +2610,19 @@ class Stream:
     def _news(self) -> list[Json]:
         with self._session.changed:
             self._revision = self._session.revision
-            progress = self._session.progress
-            now = self._describe()
-        shown = {name: value for name, value in now.items() if name != "last_activity_at"}
-        if shown != self._shown:
-            self._shown, self._progress = shown, progress
-            return [now]
-        if progress != self._progress:
-            self._progress = progress
-            return [{"id": now["id"], "progress": True}]
-        return []
+            described = self._describe()
+        told, self._told = self._told, {}
+        news: list[Json] = []
+        for progress, now in described:
+            name = now["id"]
+            shown = {key: value for key, value in now.items() if key != "last_activity_at"}
+            before = told.get(name)
+            self._told[name] = (progress, shown)
+            if before is None or before[1] != shown:
+                news.append(now)
+            elif before[0] != progress:
+                news.append({"id": name, "progress": True})
+        return news
 
     def _has_gone(self) -> bool:
         return ready(self._connection.fileno(), select.POLLIN, 0) and not self._connection.recv(1024)
@@ -2268,8 +2731,9 @@ class Host:
         ends = info.si_signo in ENDING
         if ends:
             self._session.refresh()
-            with self._session.update() as turns:
-                turns.ending()
+            for session in mode.sessions:
+                with session.update() as turns:
+                    turns.ending()
         if info.si_code != SI_KERNEL or isinstance(mode, Pty):
             child.signal(info.si_signo)
         return ends
@@ -2280,9 +2744,10 @@ class Host:
         self._drain(mode, child)
         if self._options.share_group is not None:  # what the agent wrote last
             Sharing(self._options.share_group, config_directory()).sweep()
-        with self._session.update() as turns:
-            broken_off = turns.broken_off(child, answered=mode.has_answered())
-        self._session.end()
+        with self._session.changed:
+            broken_off = mode.broken_off(child)
+        for session in (*mode.sessions, self._session):
+            session.end()
         if broken_off:
             return EX_TEMPFAIL
         if isinstance(mode, Prompted) and mode.failed and not child.code:
@@ -2336,7 +2801,7 @@ def parser() -> argparse.ArgumentParser:
         help="unix:/PATH, where {pid} stands for the host's own pid so that many can share a directory, "
         "or 127.0.0.1:PORT, which needs --token-file",
     )
-    add("--mode", default="stream-json", metavar="MODE", help="stream-json (default), pty or plain")
+    add("--mode", default="stream-json", metavar="MODE", help="stream-json (default), acp, pty or plain")
     add("--token-file", metavar="FILE", help="ask for this bearer token")
     add("--group", metavar="GROUP", help="let this group use the socket too (mode 0660 instead of 0600)")
     add(
@@ -2391,14 +2856,14 @@ def options_from(arguments: Sequence[str]) -> argparse.Namespace:
     options.command = arguments[ours + 1 :]
     if not options.command:
         raise UsageError("give the agent's command after `--`")
-    if options.mode == "acp":
-        raise UsageError("--mode: acp is not supported yet; use stream-json, pty or plain")
     if options.mode not in MODES:
         raise UsageError(f"--mode: {options.mode} is none of {', '.join(MODES)}")
     if options.prompt is None and options.follow_up:
         raise UsageError("--follow-up needs a --prompt")
     if options.prompt is not None and options.mode != "stream-json":
         raise UsageError("--prompt needs --mode stream-json")
+    if options.session is not None and options.mode == "acp":
+        raise UsageError("--session: with --mode acp the agent names its sessions")
     prompted = options.prompt is not None
     options.mode = Prompted if prompted else MODES[options.mode]
     if prompted:

@@ -14,7 +14,7 @@ from sidecar.host import STATE_SWITCH, Inlet, InletClosedError, Outcome, Prompte
 from tests.host.driver import PATIENCE, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 PAGE = 4096
 
@@ -104,15 +104,23 @@ def test_who_may_not_insert_any_more_inserts_nothing(narrow: Narrow) -> None:
     assert narrow.read(7) == b"theirs\n"
 
 
+def noting(told: list[bytes]) -> Callable[[bytes], bytes]:
+    def note(data: bytes) -> bytes:
+        told.append(data)
+        return data
+
+    return note
+
+
 def test_a_line_is_told_of_once_and_before_anything_can_come_in_between(narrow: Narrow) -> None:
     told: list[bytes] = []
     narrow.insert(b"ours\n")
-    narrow.inlet.relay(b"theirs\n", told.append)
+    narrow.inlet.relay(b"theirs\n", noting(told))
     assert told == [b"theirs\n"]
     assert narrow.read(12) == b"ours\ntheirs\n"
     narrow.inlet.close(lambda: True)
     with pytest.raises(InletClosedError):
-        narrow.inlet.relay(b"late\n", told.append)
+        narrow.inlet.relay(b"late\n", noting(told))
     assert told == [b"theirs\n"]
 
 
@@ -129,7 +137,7 @@ def test_a_line_that_does_not_fit_at_once_is_told_of_once(
 
     monkeypatch.setattr(narrow.inlet, "_write", attempt)
     narrow.inlet.relay(b"x" * PAGE, ignore)
-    narrow.aside(threading.Thread(target=narrow.inlet.relay, args=(b"more", told.append)))
+    narrow.aside(threading.Thread(target=narrow.inlet.relay, args=(b"more", noting(told))))
     until(lambda: attempts.count(0) > 1, "the agent does not read")
     assert narrow.read(PAGE + 4) == b"x" * PAGE + b"more"
     assert told == [b"more"]
@@ -187,3 +195,10 @@ def test_an_insertion_and_whoever_waits_for_the_turns_end_do_not_wait_for_each_o
     session.end()
     waiting.join(PATIENCE)
     assert not waiting.is_alive()
+
+
+def test_what_is_noted_may_be_kept_from_the_agent(narrow: Narrow) -> None:
+    narrow.inlet.relay(b"not this\n", lambda _: b"")
+    narrow.inlet.relay(b"of this a part\n", lambda data: data[3:])
+    narrow.insert(b"ours\n")
+    assert narrow.read(17) == b"this a part\nours\n"

@@ -27,8 +27,8 @@ OK = ["--listen", "unix:{home}/control.sock"]
         (["--", "true"], "--listen"),
         ([*OK, "true"], "true"),
         ([*OK, "--list", "x", "--", "true"], "unrecognized arguments: --list"),
-        ([*OK, "--mode", "acp", "--", "true"], "acp is not supported yet"),
-        ([*OK, "--mode", "tty", "--", "true"], "stream-json, pty, plain"),
+        ([*OK, "--mode", "acp", "--session", "x", "--", "true"], "--session: with --mode acp"),
+        ([*OK, "--mode", "tty", "--", "true"], "stream-json, acp, pty, plain"),
         (
             [*OK, "--share-group", "no-such-group", "--", "true"],
             "--share-group: no such group: no-such-group",
