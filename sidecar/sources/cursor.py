@@ -126,6 +126,10 @@ class Cursor:
             failure = error
         return blocks, failure
 
+    def give_up(self) -> None:
+        """Let go of the unfinished line; it counts as too long."""
+        self._lines.give_up()
+
     def take_oversized(self) -> int:
         """Count the lines given up since this was last asked."""
         count, self._lines.oversized = self._lines.oversized, 0

@@ -18,6 +18,7 @@ from sidecar.sources.marks import Marks
 from sidecar.sources.pace import Pace, Reading
 from sidecar.sources.rota import Rota
 from sidecar.sources.tail import BUDGET, Read, Tail
+from sidecar.sources.unfinished import Unfinished
 
 # Bytes that one read may bring over all files: some 8 ms with all that follows, half of what may hold a loop.
 ROUND: Final = 2 << 20
@@ -51,6 +52,7 @@ class Folder:
         self._shapes = Shapes(shapes)
         self._reading = reading or Reading()
         self._marks = Marks()
+        self._unfinished = Unfinished(self._reading.cap)
         self._known: dict[str, Found] = {}
         self._rota = Rota()
         self._now = 0.0
@@ -153,6 +155,8 @@ class Folder:
                     break
                 read = tail.poll(min(PIECE, budget), None if isinstance(st, OSError) else st)
                 self._rota.after(path, read, self._now, self.pace.hot)
+                for full in self._unfinished.after(tail):
+                    self._rota.soon(full.path)  # which tells what it lost
                 if read.event == "vanished":
                     self._scanned = None
                     read = msgspec.structs.replace(read, event=None)
@@ -260,7 +264,7 @@ class Folder:
 
     def _forget(self, path: str) -> None:
         del self._known[path]
-        self.tails.pop(path, None)
+        self._unfinished.forget(self.tails.pop(path, None))
         self._rota.forget(path)
 
 

@@ -47,6 +47,12 @@ class Lines:
         """Count the bytes kept of an unfinished line."""
         return 0 if self._skipping else len(self._held)
 
+    def give_up(self) -> None:
+        """Let go of the unfinished line as if it were too long."""
+        self.oversized += 1
+        self._skipping = True
+        del self._held[:-ANCHOR]
+
     @property
     def echo(self) -> bytes:
         """Give the last bytes since the last newline, to compare with the file."""
@@ -91,8 +97,7 @@ class Lines:
     def _hold(self, rest: bytes) -> None:
         self.pending += len(rest)
         self._held += rest
-        if len(self._held) > self.cap and not self._skipping:
-            self.oversized += 1
-            self._skipping = True
         if self._skipping:
             del self._held[:-ANCHOR]
+        elif len(self._held) > self.cap:
+            self.give_up()

@@ -106,6 +106,11 @@ class Tail:
         """Count the bytes held of a line that waits for its newline."""
         return self._cursor.partial
 
+    def give_up(self) -> None:
+        """Let go of that line; it counts as too long, at the next poll."""
+        self._cursor.give_up()
+        self._settled = None
+
     def mark(self) -> Mark | None:
         """Give the place to resume at; none before the file was first read."""
         return self._cursor.mark(self.generation)

@@ -46,7 +46,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     line_cap: Annotated[int, Meta(ge=1 << 16, le=1 << 30)] = CAP
     """The longest transcript line that is read, in bytes; a longer one is skipped unread and counted
-    as oversized. 8 MiB: records of 3 MB and inlined images were seen; a line is held whole."""
+    as oversized. 8 MiB: records of 3 MB and inlined images were seen; a line is held whole,
+    and of those unfinished at the same time eight, then the longest is given up."""
 
 
 class ClaudeCode:
