@@ -1,4 +1,7 @@
-"""The door to acting: verdicts, people, changes, time and restarts come in here."""
+"""The door to acting: verdicts, people, changes, time and restarts come in here.
+
+A little longer than most: whatever lets an act begin or puts it off shares the jobs that wait and run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The act itself: look again, judge again, write the reason, call, and see what comes of it."""
+"""The act itself: look again, judge again, write the reason, call, and see what comes of it.
+
+A little longer than most: what it asks of the sessions stands beside the one order of its steps.
+"""
 
 from __future__ import annotations
 

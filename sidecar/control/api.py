@@ -26,6 +26,7 @@ from yarl import URL
 from sidecar.clock import parse
 from sidecar.config_units import FilePath, Seconds, Url
 from sidecar.sources.records import mending
+from sidecar.sources.unanswered import unanswered
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -184,8 +185,8 @@ async def request(
         raise Unreachable("it did not answer in time") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in GONE and endpoint.startswith("unix:"):
-            raise Vacant(_named(error)) from error
-        raise Unreachable(_named(error)) from error
+            raise Vacant(unanswered(error)) from error
+        raise Unreachable(unanswered(error)) from error
 
 
 def _authorization(settings: Settings) -> dict[str, str]:
@@ -197,12 +198,6 @@ def _authorization(settings: Settings) -> dict[str, str]:
     except (OSError, ValueError) as error:
         raise Unreachable("the token file cannot be read") from error
     return {"Authorization": f"Bearer {token}"}
-
-
-def _named(error: Exception) -> str:
-    """An error by its kind: its text may quote what the other end sent."""
-    reason = getattr(error, "strerror", None) or getattr(getattr(error, "os_error", None), "strerror", None)
-    return f"{type(error).__name__}: {reason}" if isinstance(reason, str) else type(error).__name__
 
 
 async def body_of(answer: aiohttp.ClientResponse) -> bytes:

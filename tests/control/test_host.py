@@ -318,7 +318,7 @@ async def test_a_host_that_goes_away_between_listing_and_order_has_failed(run: P
     host.listing = last_words
     async with serving(host, run / "a.sock"):
         answer = await control(f"unix:{run}/*.sock").interrupt(order())
-    assert answer == Answer("failed", "UnixClientConnectorError: No such file or directory")
+    assert answer == Answer("failed", "it cannot be connected to: No such file or directory")
 
 
 # The token.

@@ -20,6 +20,7 @@ from yarl import URL
 from sidecar.agent import SourceDown
 from sidecar.sources.records import mending
 from sidecar.sources.sse import Cutter, Sent
+from sidecar.sources.unanswered import unanswered
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -130,9 +131,9 @@ class Server:
         except TimeoutError as error:
             raise SourceDown("it did not answer in time") from error
         except aiohttp.ClientConnectorError as error:
-            raise Unsent(_named(error)) from error
+            raise Unsent(unanswered(error)) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise SourceDown(_named(error)) from error
+            raise SourceDown(unanswered(error)) from error
 
     def _connector(self) -> aiohttp.BaseConnector:
         settings = self.settings
@@ -191,9 +192,3 @@ def _check(status: int) -> None:
         raise SourceDown(f"HTTP {status}: it sends elsewhere")
     if status != OK:
         raise SourceDown(f"HTTP {status}")
-
-
-def _named(error: Exception) -> str:
-    """An error by its kind: its text may quote what the other end sent."""
-    reason = getattr(error, "strerror", None) or getattr(getattr(error, "os_error", None), "strerror", None)
-    return f"{type(error).__name__}: {reason}" if isinstance(reason, str) else type(error).__name__

@@ -19,6 +19,7 @@ from yarl import URL
 from sidecar.agent import SourceDown
 from sidecar.agents.opencode import records as r
 from sidecar.sources.records import mending
+from sidecar.sources.unanswered import unanswered
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -100,7 +101,7 @@ class Server:
         except TimeoutError as error:
             raise SourceDown("it did not answer in time") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise SourceDown(_named(error)) from error
+            raise SourceDown(unanswered(error)) from error
 
     def _url(self, path: tuple[str, ...], query: Mapping[str, str] | None) -> URL:
         """Ids are data, down to the dots."""
@@ -149,9 +150,3 @@ async def _body_of(answer: aiohttp.ClientResponse) -> bytes:
         if len(body) > MAX_ANSWER:
             raise SourceDown("its answer is too large")
     return bytes(body)
-
-
-def _named(error: Exception) -> str:
-    """An error by its kind: its text may quote what the other end sent."""
-    reason = getattr(error, "strerror", None) or getattr(getattr(error, "os_error", None), "strerror", None)
-    return f"{type(error).__name__}: {reason}" if isinstance(reason, str) else type(error).__name__
