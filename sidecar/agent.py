@@ -6,6 +6,7 @@ Neither knows which agent it talks to, and no adapter knows another.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
 
@@ -14,8 +15,7 @@ from msgspec import Struct
 from sidecar.signals import Action, Resolution
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from sidecar.signals import Observation
 
@@ -61,6 +61,25 @@ class Source(Protocol):
 
     async def read(self) -> Sequence[Observation]:
         """What was seen since the last read. Raises SourceDown."""
+
+
+@runtime_checkable
+class Piecewise(Protocol):
+    """An agent whose look may leave something unread, so that none holds the loop."""
+
+    def unread(self, session: str) -> bool:
+        """Whether the last look at the session did: fold what it saw, and look again."""
+
+
+async def looks(agent: Agent, session: str) -> AsyncIterator[Sequence[Observation]]:
+    """Look until nothing of the session is left unread.
+
+    Others are served between two pieces, and read on: fold what is given before the next is asked for.
+    """
+    yield await agent.look(session)
+    while isinstance(agent, Piecewise) and agent.unread(session):
+        await asyncio.sleep(0)
+        yield await agent.look(session)
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec import Struct
 
 from sidecar import signals as g
-from sidecar.agent import SourceDown
+from sidecar.agent import SourceDown, looks
 from sidecar.fleet import Fleet
 from sidecar.health import RETRY, State
 from sidecar.limits import Rules
@@ -139,11 +139,9 @@ class Watch:
 
     async def refresh(self, session: Session) -> None:
         """Re-read what can be re-read of a session and its subagents, through the one fold."""
-        agent = self.agents[session.agent]
-        found = list(await agent.look(session.id))
-        for child in session.children:
-            found += await agent.look(child)
-        self.fleet.observe(session.agent, found, self.clock.now())
+        for name in (session.id, *session.children):
+            async for found in looks(self.agents[session.agent], name):
+                self.fleet.observe(session.agent, found, self.clock.now())
 
     def stale(self) -> list[str]:
         """The workers that hang; empty where all is well. Never depends on an agent's state."""
@@ -172,7 +170,10 @@ class Watch:
         and a source that went with its agent is no loss. Takes at most `within` seconds.
         """
         self._over = True
-        await asyncio.gather(*(self._look(agent, within) for agent in self.agents.values()))
+        until, agents = self.clock.now() + within, self.agents.values()
+        await asyncio.gather(*(self._look(agent, within) for agent in agents))
+        while any(s.every <= 0 for a in agents for s in a.sources) and (left := until - self.clock.now()) > 0:
+            await asyncio.gather(*(self._look(agent, left) for agent in agents))
         for session in self.fleet.live():
             if session.end is not None:
                 self.fleet.fold(session, g.Ticked(max(self.clock.now(), session.end.due)))

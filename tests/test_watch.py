@@ -360,6 +360,35 @@ async def test_a_refresh_reads_the_session_and_its_subagents_through_the_one_fol
     assert session.turn is None
 
 
+class Long(Box):
+    """An agent whose look takes some pieces; others, in between, read on."""
+
+    def __init__(self, *pieces: g.Signal) -> None:
+        super().__init__(Script())
+        self.pieces = list(pieces)
+
+    async def look(self, session: str) -> Sequence[g.Observation]:
+        return saw(self.pieces.pop(0), session=session)
+
+    def unread(self, _: str) -> bool:
+        return bool(self.pieces)
+
+
+async def test_a_refresh_goes_on_until_nothing_is_unread_and_folds_each_piece_before_the_next() -> None:
+    box = Long(g.Progress(1), g.Progress(2), g.TurnEnded(3, "completed"))
+    watch = watching(box)
+    watch.fleet.observe("claude-code", saw(up(0), prompt(0)), 0)
+    session = watch.session("claude-code", "s1")
+    assert session is not None
+    refreshing = asyncio.create_task(watch.refresh(session))
+    served: list[tuple[int, float | None]] = []
+    while not refreshing.done():
+        await asyncio.sleep(0)
+        served.append((len(box.pieces), session.progress_at))
+    assert [*dict.fromkeys(served)][:2] == [(2, 1), (1, 2)], "others are served, and see what was read"
+    assert (box.pieces, session.turn) == ([], None)
+
+
 async def test_who_can_be_ended_alone_is_the_agents_to_say() -> None:
     source, box = Script(), Box()
     box.sources = [source]
@@ -418,6 +447,32 @@ async def test_the_last_look_reads_what_was_written_last_and_settles_the_turns_t
     )
     assert (str(session.phase), session.turns["completed"]) == ("idle", 1)
     assert doer.done == []
+
+
+class Far(Script):
+    """A source that is far behind: it takes some reads to the end."""
+
+    async def read(self) -> Sequence[g.Observation]:
+        found = await super().read()
+        self.every = 0.0 if self.script else 1.0
+        return found
+
+
+async def test_the_last_look_goes_on_while_there_is_more_to_read() -> None:
+    source = Far()
+    source.script = [saw(up(0), prompt(0)), saw(block(1)), saw(g.TurnEnded(2, "completed"))]
+    watch = watching(Box(source))
+    await watch.last_look(0.5)
+    session = watch.session("claude-code", "s1")
+    assert session is not None
+    assert (session.turn, len(source.reads)) == (None, 3)
+
+
+async def test_the_last_look_ends_in_time_though_there_is_always_more() -> None:
+    source = Script(every=0.0)
+    source.script = [0.2] * 10
+    await watching(Box(source)).last_look(0.5)
+    assert len(source.reads) == 3
 
 
 async def test_the_last_look_leaves_open_turns_open_and_takes_no_loss_for_one() -> None:

@@ -153,10 +153,7 @@ class Folder:
                     self._rota.soon(path)
                     self._scanned = None
                     break
-                read = tail.poll(min(PIECE, budget), None if isinstance(st, OSError) else st)
-                self._rota.after(path, read, self._now, self.pace.hot)
-                for full in self._unfinished.after(tail):
-                    self._rota.soon(full.path)  # which tells what it lost
+                read = self.piece(path, min(PIECE, budget), None if isinstance(st, OSError) else st)
                 if read.event == "vanished":
                     self._scanned = None
                     read = msgspec.structs.replace(read, event=None)
@@ -167,6 +164,15 @@ class Folder:
                     return
                 if not read.behind:
                     break
+
+    def piece(self, path: str, budget: int = PIECE, st: os.stat_result | None = None) -> Read:
+        """Read on in one file that is read, out of turn; what is left of it then is read in turn."""
+        tail = self.tails[path]
+        read = tail.poll(budget, st)
+        self._rota.after(path, read, self._now, self.pace.hot)
+        for full in self._unfinished.after(tail):
+            self._rota.soon(full.path)  # which tells what it lost
+        return read
 
     def _gone(self, there: Scan) -> dict[tuple[int, int], str]:
         """Find what is known and not there under its name any more; below what cannot be read, none is."""

@@ -68,6 +68,7 @@ class ClaudeCode:
         self._registrations = Registrations(f"{self.root}/sessions", clock, self._transcripts.ends)
         self._registrations.attended = attended
         self._registrations.wants = self._transcripts.want
+        self._registrations.unread = self._transcripts.unread
         self._processes = Processes(PROGRAMS, clock, self._registrations, self._transcripts)
         self.sources: list[Source] = [self._registrations, self._transcripts, self._processes]
 
@@ -114,8 +115,12 @@ class ClaudeCode:
         return started or self._transcripts.cwd(session)
 
     async def look(self, session: str) -> Sequence[Observation]:
-        """The session's file to its end, and every registration."""
+        """The session's file to its end, as far as `unread` says, and every registration."""
         return [*self._registrations.scan(), *self._transcripts.ends(session)]
+
+    def unread(self, session: str) -> bool:
+        """Whether the look came to the end of its time before the end of the file."""
+        return self._transcripts.unread(session)
 
     def can(self, session: str) -> Can:
         """A subagent lives inside its parent; everything else is the control's to say."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from sidecar.agents.claude_code.transcripts import Transcripts
     from sidecar.clock import Clock
 
+EVERY: Final = 5.0
+
 TOO_YOUNG: Final = 3.0
 """Seconds a process may take to register before it is looked at: registration comes within 1 s."""
 
@@ -32,7 +34,6 @@ class Processes:
     """Matches processes to sessions, and measures those that hold one."""
 
     name = "process"
-    every = 5.0
     patience = 30.0
     wake: asyncio.Event | None = None
 
@@ -47,9 +48,16 @@ class Processes:
         self._clock = clock
         self._registrations = registrations
         self._transcripts = transcripts.cwds
-        self._ends = transcripts.ends
+        self._ends, self._unread = transcripts.ends, transcripts.unread
         self._root = Path(registrations.folder).parent
         self._held: dict[process.Process, str] = {}
+        self._leaving: dict[str, float] = {}
+        """When sessions ended of which there is more to read first, as far as was read."""
+
+    @property
+    def every(self) -> float:
+        """At once while the last of a session is to be read."""
+        return 0.0 if self._leaving else EVERY
 
     def holder(self, session: str) -> process.Process | None:
         """The process that holds a session without a registration."""
@@ -61,6 +69,8 @@ class Processes:
         running = {process.Process(r.pid, r.start): r for r in process.agents(self._names)}
         registered = {r.pid: r for r in self._registrations.sessions.values()}
         out: list[g.Observation] = []
+        for session in list(self._leaving):
+            out += self._left(session, now, registered=False)
         for held, session in list(self._held.items()):
             if held.pid in registered or process.alive(held.pid, held.start) is False:
                 del self._held[held]
@@ -76,7 +86,10 @@ class Processes:
             ours = session.startswith("pid-")
             return [g.Observation(session, g.Closed(now, "registered"))] if ours else []
         last = list(self._ends(session))
-        at = max([now, *(o.signal.at for o in last)])
+        at = max([now, self._leaving.pop(session, now), *(o.signal.at for o in last)])
+        if self._unread(session):
+            self._leaving[session] = at
+            return last
         return [*last, g.Observation(session, g.ProcessGone(at))]
 
     def _unregistered(

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
     from sidecar.clock import Clock
 
+EVERY: Final = 0.25
+
+End = type[g.ProcessGone] | type[g.Unregistered]
+
 WORDS: Final[dict[str, g.Word]] = {
     "busy": "busy",
     "idle": "idle",
@@ -43,7 +47,6 @@ class Registrations:
     """The source `registry`: registrations, and the processes they name."""
 
     name = "registry"
-    every = 0.25
     patience = 20.0
     wake: asyncio.Event | None = None
 
@@ -53,6 +56,8 @@ class Registrations:
         self.attended: bool | None = None
         self.wants: Callable[[str], None] = _unwanted
         """Told of every session that lives, whatever the age of its transcript."""
+        self.unread: Callable[[str], bool] = _all_read
+        """Whether there is more of a transcript than was read of it at once."""
         self._clock = clock
         self._ends = ends
         self._files = Folder(folder)
@@ -62,6 +67,13 @@ class Registrations:
         self._newest: dict[str, Registration] = {}
         self._seen: set[str | None] = set()
         self._held: set[str] = set()
+        self._leaving: dict[str, tuple[End, float]] = {}
+        """How sessions ended of which there is more to read first, and when, as far as was read."""
+
+    @property
+    def every(self) -> float:
+        """At once while the last of a session is to be read."""
+        return 0.0 if self._leaving else EVERY
 
     @property
     def sessions(self) -> dict[str, Registration]:
@@ -85,8 +97,10 @@ class Registrations:
         # A session that another process holds by now has not ended with the one before.
         self._held = {r.session_id for r in found.values() if self._holds(r)}
         out: list[g.Observation] = []
+        for session, (end, _) in list(self._leaving.items()):
+            out += self._left(session, now, end)
         for name in [n for n in self._alive if n not in found]:
-            out += self._left(self._alive.pop(name), now, gone=False)
+            out += self._left(self._alive.pop(name).session_id, now, g.Unregistered)
         for name, new in found.items():
             out += self._compare(name, new, now)
         self._read = found
@@ -136,13 +150,13 @@ class Registrations:
         old, lives = self._alive.get(name), self._lives(new)
         out: list[g.Observation] = []
         if old is not None and old.session_id != new.session_id:
-            out += self._left(self._alive.pop(name), now, gone=False)
+            out += self._left(self._alive.pop(name).session_id, now, g.Unregistered)
             old = None
         if not self._holds(new):
             first = name not in self._read
             if old is not None or (first and lives is False):
                 self._alive.pop(name, None)
-                out += self._left(new, now, gone=True)
+                out += self._left(new.session_id, now, g.ProcessGone)
             return out
         if old is None:
             out += self._arrived(new, now, lives=bool(lives))
@@ -182,14 +196,20 @@ class Registrations:
         said = g.Status(since, word, since, waiting, source="registry")
         return [g.Observation(r.session_id, said)]
 
-    def _left(self, r: Registration, now: float, *, gone: bool) -> list[g.Observation]:
+    def _left(self, session: str, now: float, end: End) -> list[g.Observation]:
         """The process or its registration is gone; what it wrote last is read before that counts."""
-        last = list(self._ends(r.session_id))
-        if r.session_id in self._held:
+        last = list(self._ends(session))
+        _, before = self._leaving.pop(session, (end, now))
+        at = max([now, before, *(o.signal.at for o in last)])  # the end comes after all that came before it
+        if self.unread(session):
+            self._leaving[session] = end, at
             return last
-        at = max([now, *(o.signal.at for o in last)])  # the end comes after all that came before it
-        signal: g.Signal = g.ProcessGone(at) if gone else g.Unregistered(at)
-        return [*last, g.Observation(r.session_id, signal)]
+        return last if session in self._held else [*last, g.Observation(session, end(at))]
+
+
+def _all_read(_: str) -> bool:
+    """Nobody leaves anything."""
+    return False
 
 
 def _unwanted(_: str) -> None:

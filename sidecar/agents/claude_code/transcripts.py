@@ -70,6 +70,7 @@ class Transcripts:
         self._named: dict[str, Transcript] = {}
         self._behind: set[str] = set()
         self._lost: set[str] = set()
+        self._unread: set[str] = set()
         self._wanted: set[str] = set()
         self._paths: set[str] = set()
 
@@ -129,6 +130,7 @@ class Transcripts:
         self._paths |= {found.path for found in changes.new}
         names = dict(changes.moved)  # which may be each other's
         self._paths = self._paths - names.keys() | set(names.values())
+        self._behind = {names.get(path, path) for path in self._behind}
         self._decoders |= {
             new: self._decoders.pop(old) for old, new in names.items() if old in self._decoders
         }
@@ -147,22 +149,29 @@ class Transcripts:
         return any(d.subagent and d.session == session for d in self._decoders.values())
 
     def ends(self, session: str) -> list[g.Observation]:
-        """Read a session's file to its end now."""
+        """Read a session's files to their end, as far as a turn of the loop goes: `unread` tells of more."""
         out: list[g.Observation] = []
         now = self._clock.now()
+        self._unread.discard(session)
         if all(decoder.session != session for decoder in self._decoders.values()):
             self._folder.notice(None)  # it may have come and gone between two scans
             out += self.scan()
         for path, decoder in list(self._decoders.items()):
-            tail = self._folder.tails.get(path)
-            if decoder.session != session or tail is None:
+            if decoder.session != session or path not in self._folder.tails:
                 continue
-            read = tail.poll()
+            read = self._folder.piece(path)
             out += self._fed(path, read, now)
             while read.behind:
-                read = tail.poll()
+                if self._clock.now() - now >= TURN:
+                    self._unread.add(session)
+                    return out
+                read = self._folder.piece(path)
                 out += self._fed(path, read, now)
         return out
+
+    def unread(self, session: str) -> bool:
+        """Whether the turn was over before the session's files were."""
+        return session in self._unread
 
     def cwds(self) -> dict[str, str]:
         """The newest session of each working directory, by directory."""

@@ -5,12 +5,12 @@ Only the server ends anything: whoever stands between it and its agents breaks i
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from sidecar.agent import Agent, Resumes, Sees
+from sidecar.agent import Agent, Resumes, Sees, looks
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from sidecar.agent import Answer, Can, Finding, Order, Source, WatchLoss
@@ -29,9 +29,7 @@ class Written(Agent, Resumes, Protocol):
 class Named:
     """A source whose observations go out under other names."""
 
-    def __init__(
-        self, source: Source, told: Callable[[Sequence[Observation]], Awaitable[Sequence[Observation]]]
-    ) -> None:
+    def __init__(self, source: Source, told: Callable[[Source], Awaitable[Sequence[Observation]]]) -> None:
         self.name = source.name
         self.patience = source.patience
         self._source = source
@@ -49,7 +47,7 @@ class Named:
 
     async def read(self) -> Sequence[Observation]:
         """What the source saw, as far as it counts. Raises SourceDown."""
-        return await self._told(await self._source.read())
+        return await self._told(self._source)
 
 
 class Joined:
@@ -60,6 +58,7 @@ class Joined:
         self._listing, self._transcripts = listing, transcripts
         self._join = join
         self._clock = clock
+        self._reading = asyncio.Lock()
         self.sources: list[Source] = [Named(source, self._listed) for source in listing.sources]
         self.sources += [Named(s, self._written) for s in transcripts.sources if s.name in WRITTEN]
 
@@ -99,10 +98,12 @@ class Joined:
 
     async def look(self, session: str) -> Sequence[Observation]:
         """What is listed now, and the session's transcript to its end."""
-        out = [*await self._listed(await self._listing.look(session))]
-        for run in self._join.runs(session):
-            out += await self._written(await self._transcripts.look(run))
-        return out
+        listed = await self._listing.look(session)
+        async with self._reading:
+            out = await self._heard(listed)
+            for run in self._join.runs(session):
+                out += self._join.written(await self._to_its_end(run), self._clock.now())
+            return out
 
     def can(self, session: str) -> Can:
         """What the server can do."""
@@ -126,14 +127,24 @@ class Joined:
         await self._listing.close()
         await self._transcripts.close()
 
-    async def _listed(self, observations: Sequence[Observation]) -> Sequence[Observation]:
+    async def _listed(self, source: Source) -> Sequence[Observation]:
+        listed = await source.read()
+        async with self._reading:
+            return await self._heard(listed)
+
+    async def _written(self, source: Source) -> Sequence[Observation]:
+        async with self._reading:
+            return self._join.written(await source.read(), self._clock.now())
+
+    async def _heard(self, observations: Sequence[Observation]) -> list[Observation]:
         """What the listing said. Who is over by it is first read to the end."""
         last: list[Observation] = []
         for session in self._join.ends(observations):
             for run in self._join.runs(session):
-                last += await self._transcripts.look(run)
+                last += await self._to_its_end(run)
         now = self._clock.now()
         return [*self._join.written(last, now), *self._join.listed(observations, now)]
 
-    async def _written(self, observations: Sequence[Observation]) -> Sequence[Observation]:
-        return self._join.written(observations, self._clock.now())
+    async def _to_its_end(self, run: str) -> list[Observation]:
+        """A run's files to their end, in pieces. Sources wait: what they saw would be told first."""
+        return [told async for found in looks(self._transcripts, run) for told in found]

@@ -13,11 +13,13 @@ import pytest
 from sidecar import signals as g
 from sidecar.agent import Answer, Can, Order, SourceDown
 from sidecar.agents.claude_code import processes as processes_module
+from sidecar.agents.claude_code import transcripts as transcripts_module
 from sidecar.agents.claude_code.adapter import ClaudeCode, Settings, default_root
 from sidecar.agents.claude_code.transcript import by_entrypoint
 from sidecar.agents.claude_code.transcripts import Transcripts
 from sidecar.clock import LiveClock
 from sidecar.sources.discover import Scan, Shapes
+from sidecar.sources.folder import PIECE
 from tests.agents.claude_code.homes import WALL, Home
 
 if TYPE_CHECKING:
@@ -298,6 +300,28 @@ async def test_a_process_without_a_registration_holds_the_newest_session_of_its_
     last = [type(signal).__name__ for _, signal in await room.read("process")]
     assert last[-1] == "ProcessGone"
     assert "TurnEnded" in last, "what it wrote last is read before it is gone"
+
+
+async def test_a_process_is_gone_when_all_it_wrote_is_read_however_many_turns_that_takes(
+    room: Room, program: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes_module, "TOO_YOUNG", -1.0)
+    monkeypatch.setattr(transcripts_module, "TURN", 0.0)
+    script = room.home.session().prompt(50, cwd=str(tmp_path / "work"))
+    await room.read()
+    await room.read("process")
+    (source,) = (s for s in room.agent.sources if s.name == "process")
+    line = script.path.read_bytes().splitlines(keepends=True)[-1]
+    with script.path.open("ab") as file:
+        file.write(line * (2 * PIECE // len(line) + 2))
+    program.kill()
+    program.wait()
+    told: list[list[str]] = []
+    while not told or source.every == 0.0:
+        told.append(await room.kinds("process"))
+    assert len(told) == 3
+    assert [kinds[-1] for kinds in told].count("ProcessGone") == 1
+    assert told[-1][-1] == "ProcessGone"
 
 
 async def test_processes_of_other_folders_are_none_of_ours(

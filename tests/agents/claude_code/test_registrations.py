@@ -10,7 +10,7 @@ import pytest
 
 from sidecar import signals as g
 from sidecar.agent import SourceDown
-from sidecar.agents.claude_code.registrations import Registrations
+from sidecar.agents.claude_code.registrations import EVERY, Registrations
 from sidecar.clock import LiveClock
 from sidecar.sources import process
 from tests.agents.claude_code.homes import WALL, Home
@@ -162,6 +162,35 @@ def test_a_registration_removed_ends_the_session_after_its_file_was_read_to_the_
     assert desk.kinds() == ["TurnEnded", "Unregistered"]
     assert desk.ended == [desk.script.id]
     assert desk.source.sessions == {}
+
+
+def test_the_end_waits_for_all_pieces_of_a_file_that_is_far_behind(desk: Desk) -> None:
+    desk.register()
+    desk.read()
+    desk.path.unlink()
+    left = [NOW + 9.0, NOW + 2.0, NOW + 1.0]
+
+    def piece(session: str) -> Sequence[g.Observation]:
+        return [g.Observation(session, g.Progress(left.pop(0)))]
+
+    desk.source._ends, desk.source.unread = piece, lambda _: bool(left)
+    assert desk.read() == [g.Progress(NOW + 9)]
+    assert desk.source.every == 0.0
+    assert desk.read() == [g.Progress(NOW + 2)]
+    assert desk.read() == [g.Progress(NOW + 1), g.Unregistered(NOW + 9)]
+    assert (desk.source.every, desk.read()) == (EVERY, [])
+
+
+def test_who_registers_again_while_the_last_is_read_has_not_ended(desk: Desk) -> None:
+    desk.register()
+    desk.read()
+    desk.path.unlink()
+    desk.source.unread = lambda _: True
+    assert desk.kinds() == ["TurnEnded"]
+    desk.register()
+    desk.source.unread = lambda _: False
+    assert "Unregistered" not in desk.kinds()
+    assert desk.source.every == EVERY
 
 
 def test_another_session_in_the_same_process_ends_the_one_before(desk: Desk) -> None:

@@ -21,7 +21,7 @@ from tests.agents.http.kbc import KbcBox
 from tests.agents.http.test_kbc_box import MIN, Room, watched
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Sequence
     from pathlib import Path
 
 pytestmark = pytest.mark.looptime
@@ -402,3 +402,36 @@ async def test_who_is_over_is_first_read_to_the_end(over: g.Signal) -> None:
     told = [o.signal for o in await joined.sources[0].read()]
     assert told[0] == g.TurnEnded(3, "completed")
     assert told[-1] == over
+
+
+class Pieces(Told):
+    """What the agents write, of which a look gives one piece."""
+
+    async def look(self, _: str) -> list[g.Observation]:
+        return [self.last.pop(0)]
+
+    def unread(self, _: str) -> bool:
+        return bool(self.last)
+
+
+@pytest.mark.parametrize("how", ["listed", "looked"])
+async def test_what_is_read_in_pieces_comes_before_what_a_source_reads_in_between(how: str) -> None:
+    listing, written = Told("listing"), Pieces("transcript")
+    join = Join({RUN: f"/kbc/{TID}"}.get, "listing", CLOSE)
+    joined = Joined(cast("Any", listing), cast("Any", written), join, RecordedClock(20))
+    listing.said = [g.Observation(TID, g.Registered(1))]
+    written.said = [g.Observation(RUN, g.SourceUp(2, "transcript")), g.Observation(RUN, g.Progress(2, "t"))]
+    for source in joined.sources:
+        await source.read()
+    over = g.Observation(TID, g.Unregistered(20))
+    listing.said, listing.last = [over], []
+    written.said = [g.Observation(RUN, g.Progress(6, "newest"))]
+    written.last = [g.Observation(RUN, g.Progress(at, "older")) for at in (3, 4, 5)]
+    told: list[float] = []
+
+    async def hears(reading: Awaitable[Sequence[g.Observation]]) -> None:
+        told.extend(o.signal.at for o in await reading if isinstance(o.signal, g.Progress))
+
+    first = joined.sources[0].read() if how == "listed" else joined.look(TID)
+    await asyncio.gather(hears(first), hears(joined.sources[1].read()))
+    assert told[:3] == [3, 4, 5]
