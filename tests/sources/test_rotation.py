@@ -112,15 +112,15 @@ class Stress:
             file.write(rest)
 
     def run(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        """For so long, and until every way has met every state of what was read."""
+        end, all_of_them = time.monotonic() + seconds, set(product(WAYS, STATES))
+        while time.monotonic() < end or self.turned.keys() != all_of_them:
             self.chance.choices((self.write, self.read, self.rotate), (6, 3, 1))[0]()
         self.drain()
         self.drain()
         missing = set(range(1, self.written + 1)) - self.seen.keys()
         twice = [n for n, count in self.seen.items() if count > 1]
         assert (missing ^ self.destroyed, twice) == (set(), []), f"of {self.written} lines"
-        assert self.turned.keys() == set(product(WAYS, STATES)), "every way, whatever was read"
 
 
 def number(line: bytes) -> int:
