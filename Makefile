@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 # The modules whose every branch has to be tested.
-CORE := $(addprefix sidecar/,signals.py limits.py session.py changes.py phases.py turns.py deeds.py witnesses.py fold.py life.py policy.py wording.py story.py view.py fleet.py)
+CORE := $(addprefix sidecar/,signals.py limits.py session.py changes.py phases.py turns.py deeds.py witnesses.py fold.py life.py family.py policy.py wording.py story.py view.py fleet.py)
 
 empty :=
 comma := ,

@@ -8,14 +8,15 @@ both drive it, so what a replay shows is what a sidecar would have done.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sidecar import changes as c
 from sidecar import signals as g
+from sidecar.family import Standing, inherited, standing
 from sidecar.fold import fold
 from sidecar.life import lapsed
 from sidecar.policy import SLOWEST_CHECK, interval, judge
-from sidecar.session import Report, Session
+from sidecar.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,16 +67,8 @@ class Past(Protocol):
     def owes(self, session: Session, change: c.Change, /) -> bool | None:
         """Whether a change has yet to be told, however old it is; False: it was; None: not known."""
 
-
-class _Standing(NamedTuple):
-    """What a session's family has to hear of, when it is different."""
-
-    running: bool
-    progress: float | None
-    parent: str | None
-    status: Report | None
-    attended: bool
-    over: bool
+    def end(self, session: Session, signal: g.Signal | None, /) -> g.TurnEnded | None:
+        """The end of the open turn, where it was told; before a signal, only if that belongs to the next."""
 
 
 class Fleet:
@@ -119,6 +112,8 @@ class Fleet:
                 key = (agent, session_id)
                 session = self._all.get(key) or self._new(key, signal)
                 touched[key] = session
+            if self._past is not None and session.turn is not None:
+                self._end_told(session, signal)
             self.fold(session, signal)
         for key, session in touched.items():
             if self._all.get(key) is session:
@@ -131,7 +126,7 @@ class Fleet:
             bool(self._family) and (session.agent, session.id) in self._family
         )
         # To be described is what makes a session another's child.
-        before = _standing(session) if related or type(signal) is g.Described else None
+        before = standing(session) if related or type(signal) is g.Described else None
         changed = fold(session, signal)
         if changed:
             self._tell(session, changed, signal)
@@ -180,7 +175,7 @@ class Fleet:
         for child_id in self._family.get(key, ()):
             child = self._all.get((agent, child_id))
             if child is not None and child.progress_at is not None:
-                runs = _standing(child).running
+                runs = standing(child).running
                 self.fold(session, g.ChildMoved(signal.at, child_id, runs, child.progress_at))
         return session
 
@@ -204,13 +199,22 @@ class Fleet:
                 if self._owes(session, change):
                     for listener in self.listeners:
                         listener(session, change)
+            if not session.dormant:
+                self._end_told(session)
             return
         held = self._held.pop(key, [])
         session.dormant, session.closed_at = False, None
         self._tell(session, [c.SessionOpened(max(session.first_seen, self._told_from)), *held])
         for signal in self._law.opened(session):
             self.fold(session, signal)
+        self._end_told(session)
         self._law.woken(session)
+
+    def _end_told(self, session: Session, signal: g.Signal | None = None) -> None:
+        """End a turn that a run before said had ended, where nothing else says so before this signal."""
+        end = None if self._past is None else self._past.end(session, signal)
+        if end is not None:
+            self.fold(session, end)
 
     def _tell(self, session: Session, changed: list[c.Change], cause: g.Signal | None = None) -> None:
         """Tell what happened since we started, be it the end of something older."""
@@ -238,9 +242,9 @@ class Fleet:
         """Whether a run before this one left the change to be told, or told it."""
         return None if self._past is None else self._past.owes(session, change)
 
-    def _relate(self, session: Session, signal: g.Signal, before: _Standing) -> None:
+    def _relate(self, session: Session, signal: g.Signal, before: Standing) -> None:
         """Families: a subagent's work is its parent's; a parent's word and end are its own."""
-        now = _standing(session)
+        now = standing(session)
         if session.parent is not None:
             parent = self._all.get((session.agent, session.parent))
             if before.parent is None:
@@ -259,7 +263,7 @@ class Fleet:
             if child is None:
                 continue
             if session.status is not before.status:
-                self.fold(child, _inherited(session, signal.at))
+                self.fold(child, inherited(session, signal.at))
             if now.attended is not before.attended:
                 self.fold(child, g.Described(signal.at, attended=now.attended))
             if now.over and not before.over:
@@ -276,7 +280,7 @@ class Fleet:
         if isinstance(told, g.Described) and told.attended is None:
             self.fold(session, g.Described(told.at, attended=parent.attended))
         if parent.status is not None:
-            self.fold(session, _inherited(parent, parent.status.since))
+            self.fold(session, inherited(parent, parent.status.since))
 
     def _trip_parent(self, session: Session, said: g.Judged) -> None:
         """A subagent that cannot be ended alone trips the turn that waits for it."""
@@ -285,16 +289,3 @@ class Fleet:
             return
         self.fold(parent, g.ChildStuck(said.at, session.id, said.reason))
         self._due[parent.agent, parent.id] = said.at
-
-
-def _standing(session: Session) -> _Standing:
-    running = session.turn is not None and session.gone_at is None
-    over = session.gone_at is not None or session.closed is not None
-    return _Standing(running, session.progress_at, session.parent, session.status, session.attended, over)
-
-
-def _inherited(parent: Session, at: float) -> g.Status:
-    word = parent.status.word if parent.status else None
-    since = parent.status.since if parent.status else at
-    waits = parent.status.waiting_for if parent.status else None
-    return g.Status(at, word, since, waits, inherited=True)

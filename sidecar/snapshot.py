@@ -121,7 +121,7 @@ class Snapshot:
 
     def _note(self, session: Session, turn: Turn, ended: float | None) -> None:
         key = key_of(session, turn)
-        told = Told(*key, self._clock.wall(turn.started_at), ended)
+        told = Told(*key, self._clock.wall(turn.started_at), ended, turn.outcome or "completed")
         self._turns.pop(key, None)
         self._turns[key] = told
         if len(self._turns) > self._max_turns:

@@ -113,13 +113,36 @@ def test_history_is_folded_and_not_told() -> None:
 
 
 class Owed:
-    """What a run before owes, by change."""
+    """What a run before owes, by change, and the end that it told of the open turn."""
 
-    def __init__(self, **owed: bool) -> None:
+    def __init__(self, ended: g.TurnEnded | None = None, **owed: bool) -> None:
         self.owed = owed
+        self.ended = ended
 
     def owes(self, _: Session, change: c.Change, /) -> bool | None:
         return self.owed.get(type(change).__name__)
+
+    def end(self, session: Session, signal: g.Signal | None, /) -> g.TurnEnded | None:
+        mine = session.turn is not None and session.turn.id == "t1"
+        return self.ended if mine and (signal is None or getattr(signal, "turn", None) == "later") else None
+
+
+def test_a_turn_that_a_run_before_ended_is_over_though_nothing_else_says_so() -> None:
+    world = World(told_from=100, past=Owed(g.TurnEnded(60, "died"), TurnClosed=False))
+    world.see(100, up(1), prompt(1), block(50))
+    assert (world.get().turn, world.get().turns["died"], world.get().idle_since) == (None, 1, 60)
+    assert world.kinds() == ["SessionOpened"]
+    world.see(101, up(99), g.Registered(99), session="s2")
+    world.see(102, prompt(1), session="s2")
+    assert world.get("s2").turn is None, "what is read of it late opens it no more"
+
+
+def test_work_after_an_end_that_a_run_before_told_is_of_the_next_turn() -> None:
+    world = World(told_from=100, past=Owed(g.TurnEnded(50, "completed")))
+    world.see(100, up(1), prompt(1), block(50), g.TurnEnded(50, "completed", 1.5), g.Progress(90, "later"))
+    turn = world.get().turn
+    assert turn is not None
+    assert (turn.id, turn.started_at, world.get().turns["completed"]) == ("later", 90, 1)
 
 
 def test_what_a_run_before_owes_is_told_however_old() -> None:

@@ -169,6 +169,22 @@ def test_what_ended_while_nobody_watched_is_told_once(life: Life, number: signal
     assert life.told["turn.start"] == dict.fromkeys((first, second, third, fourth), 1)
 
 
+def test_what_goes_on_after_its_provisional_end_is_the_same_turn_to_every_run(life: Life) -> None:
+    run = life.watched().ready()
+    first = str(uuid.uuid4())
+    life.writes().prompt(promptId=first).says()
+    run.tells([first])  # no record ends it: it is over when nothing follows
+    life.writes().calls("Bash", call="hooked")
+    until(lambda: len(run.told("turn.start")) == 2, "a hook lets it go on, as a turn of its own")
+    second = run.told("turn.start")[1]
+    life.unwatched(signal.SIGKILL)
+    run = life.watched().ready()
+    life.writes().result("hooked").says().record("system", subtype="turn_duration")
+    run.tells([second])
+    life.unwatched(signal.SIGTERM)
+    assert life.told == {event: {first: 1, second: 1} for event in ("turn.start", "turn.end")}
+
+
 def test_killed_at_any_moment_no_turn_is_told_twice_and_none_left_out(life: Life) -> None:
     """What a kill between noting and telling may cost is one turn each time; it has not been seen to."""
     chance = random.Random(6)  # noqa: S311 - the same lives each time

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sidecar import changes as c
+from sidecar import signals as g
 from sidecar import snapshot as under_test
 from sidecar.clock import RecordedClock
 from sidecar.session import Session, Turn
@@ -17,6 +18,9 @@ from sidecar.snapshot import LOOK_BACK, MAX_BYTES, Snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from sidecar.past import Past
+    from sidecar.signals import Outcome
 
 NOW = 1_800_000_000.0
 
@@ -102,6 +106,48 @@ def test_a_turn_found_open_counts_as_begun(path: Path) -> None:
     told(found, c.SessionOpened(NOW))
     assert len(path.read_bytes().splitlines()) == 2
     assert at(path, NOW + 60).past.owes(found, closed(started=NOW - 50)) is True
+
+
+def ended(path: Path, outcome: Outcome = "died", after: float = 5) -> Past:
+    done = turn()
+    done.outcome = outcome
+    saved(path)(session(), c.TurnClosed(NOW + after, done))
+    return at(path, NOW + 60).past
+
+
+def open_again(progress: float = NOW + 5, started: float = NOW + 1, name: str = "t1") -> Session:
+    found = session(progress)
+    found.turn = turn(name, started)
+    return found
+
+
+def test_the_end_of_a_turn_that_is_open_again_is_remembered(path: Path) -> None:
+    past, end = ended(path), g.TurnEnded(NOW + 5, "died")
+    assert past.end(open_again(), None) == end
+    assert past.end(open_again(progress=NOW + 7), None) is None, "it went on after all"
+    assert past.end(open_again(started=NOW + 3), None) is None, "another turn of that name"
+    assert past.end(open_again(name="t2"), None) is None
+    assert past.end(session(), None) is None
+    unseen, behind = open_again(), open_again()
+    unseen.progress_at, behind.behind = None, True
+    assert past.end(unseen, None) == end
+    assert past.end(behind, None) is None, "more of it may be read yet"
+
+
+def test_what_is_done_long_after_a_turns_end_is_of_another(path: Path) -> None:
+    past, end = ended(path, "completed"), g.TurnEnded(NOW + 5, "completed")
+    found = open_again()
+    assert past.end(found, g.Progress(NOW + 5.9, "later")) is None, "the same record, dated otherwise"
+    assert past.end(found, g.Progress(NOW + 6.1, "later")) == end
+    assert past.end(found, g.TurnStarted(NOW + 6.1, "t1", NOW + 6.1)) is None
+    assert past.end(found, g.Progress(NOW + 6.1)) is None
+    assert past.end(found, g.Presence(NOW + 6.1)) is None
+
+
+def test_an_end_that_a_clock_told_ahead_of_time_is_not_in_the_future(path: Path) -> None:
+    end = ended(path, after=3600).end(open_again(), None)
+    assert end is not None
+    assert end.at == NOW + 60
 
 
 def test_what_was_told_in_this_run_is_no_past(path: Path) -> None:
