@@ -89,8 +89,11 @@ class Resumes(Protocol):
     def places(self) -> bytes:
         """How far what it reads was read, as JSON, in words of its own."""
 
-    def resume(self, places: bytes) -> None:
-        """Read on there, as far as what is there is still the same; before the first read. Never raises."""
+    def resume(self, places: bytes) -> bool:
+        """Read on there, as far as what is there is still the same; before the first read. Never raises.
+
+        False: they are places in something else than what is read now, all of which is history.
+        """
 
 
 class Sees(Struct, frozen=True):

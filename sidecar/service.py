@@ -77,12 +77,10 @@ class Service:
         self._controls = {entry.name: entry.control.kind for entry in entries if entry.control is not None}
         rules = {entry.name: entry.rules for entry in entries}
         luck = random.Random().random  # noqa: S311 - jitter is no secret
-        self.snapshot = Snapshot(Path(config.settings.state_dir) / "snapshot.jsonl", self.clock, rules)
-        self.watch = Watch(agents, WatchSettings(rules, luck), self.clock, self.snapshot.past)
         self._readers = {agent.name: agent for agent in agents if isinstance(agent, Resumes)}
-        for name, reader in self._readers.items():
-            if name in self.snapshot.places:
-                reader.resume(self.snapshot.places[name])
+        resumes = {a.name: a.resume if isinstance(a, Resumes) else nowhere for a in agents}
+        self.snapshot = Snapshot(Path(config.settings.state_dir) / "snapshot.jsonl", self.clock, resumes)
+        self.watch = Watch(agents, WatchSettings(rules, luck), self.clock, self.snapshot.past)
         self._version = package_version()
         why = unwritable(Path(config.settings.state_dir))
         if why is not None:
@@ -224,6 +222,11 @@ class Service:
             *(change.path for change in reloaded.changed if _of_agents(change.path)),
         ]
         log.info("configuration taken; from the next start: %s", ", ".join(waiting) or "nothing")
+
+
+def nowhere(_: bytes) -> bool:
+    """Resume an agent that reads no files: whatever was read under its name was another one."""
+    return False
 
 
 def _of_agents(path: str) -> bool:

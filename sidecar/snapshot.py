@@ -8,6 +8,7 @@ Killed at any moment, a turn's end is told at most once: once where the kill did
 the telling. Of a turn under way at the kill, what ended before the restart is not told again, and not made
 up for; a turn that began since is told in whole. Nothing is synced: what the machine forgets when it loses
 power costs what a first start does not know either. Nothing here is ever fatal, or stops an act.
+Longer than most: what is told, remembered and written anew is one state.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sidecar.notebook import Notebook
 from sidecar.past import ROUNDED, Key, Past, Told, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from sidecar.clock import Clock
@@ -63,9 +64,17 @@ class Snapshot:
     """The file, and a listener that is to be told of changes before all others."""
 
     def __init__(
-        self, path: Path, clock: Clock, agents: Iterable[str], *, max_turns: int = MAX_TURNS
+        self,
+        path: Path,
+        clock: Clock,
+        resumes: Mapping[str, Callable[[bytes], bool]],
+        *,
+        max_turns: int = MAX_TURNS,
     ) -> None:
-        """Read what earlier runs wrote of these agents; what cannot be read, or used, is as nothing."""
+        """Read what earlier runs wrote of these agents; what cannot be read, or used, is as nothing.
+
+        `resumes`, by agent: read on from these places; false where they are not in what it reads now.
+        """
         self.places: dict[str, bytes] = {}
         """How far the files of each agent were read, in words of its own (JSON)."""
         self.read_to: Callable[[], Mapping[str, bytes]] = dict
@@ -77,9 +86,12 @@ class Snapshot:
         self._written = b""
         self._failing = self._noted = False
         self._load()
+        for agent in resumes.keys() & self.places.keys():
+            if not resumes[agent](self.places[agent]):
+                self._since.pop(bounded(agent), None)
         # What lay there when an agent was first watched is its history.
         self._since = {
-            a: min(now, max(self._since.get(a, now), now - LOOK_BACK)) for a in map(bounded, agents)
+            a: min(now, max(self._since.get(a, now), now - LOOK_BACK)) for a in map(bounded, resumes)
         }
         since = {agent: clock.core(at) + ROUNDED for agent, at in self._since.items()}
         self.past = Past(since, self._turns, clock)

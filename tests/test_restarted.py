@@ -33,9 +33,9 @@ ROOT = Path(__file__).parents[1]
 class Run:
     """One process of the command, and what it says."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, watches: str = "claude") -> None:
         self.port = free_port()
-        agents = [{"kind": "claude-code", "config_dir": str(root / "claude")}]
+        agents = [{"kind": "claude-code", "config_dir": str(root / watches)}]
         told = {"listen": f"127.0.0.1:{self.port}", "state_dir": str(root / "state"), "agents": agents}
         config = root / "config.yaml"
         config.write_text(json.dumps(told))
@@ -110,9 +110,9 @@ class Life:
         """So much is said that the turns before the last two lie beyond where reading would begin at first."""
         self.writes().result(turn).says(text="x" * FIRST).record("system", subtype="turn_duration")
 
-    def watched(self) -> Run:
+    def watched(self, watches: str = "claude") -> Run:
         assert self._run is None
-        self._run = Run(self.root)
+        self._run = Run(self.root, watches)
         return self._run
 
     def unwatched(self, number: signal.Signals) -> int:
@@ -136,7 +136,7 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
 
 
 COMPLETED = 'ai_agent_turns_total{agent="claude-code",outcome="completed"}'
-CALLS = 'ai_agent_tool_calls_total{agent="claude-code",tool="execute"}'
+CALLS = 'ai_agent_tool_calls_total{agent="claude-code",tool="Bash"}'
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
@@ -167,6 +167,34 @@ def test_what_ended_while_nobody_watched_is_told_once(life: Life, number: signal
     life.unwatched(signal.SIGTERM)
     assert life.told["turn.end"] == dict.fromkeys((first, second, third, fourth), 1)
     assert life.told["turn.start"] == dict.fromkeys((first, second, third, fourth), 1)
+
+
+def test_of_what_nobody_watched_tools_and_tokens_are_told_too(life: Life) -> None:
+    life.ends(life.begins())
+    life.watched().ready()
+    life.unwatched(signal.SIGTERM)
+    missed = list[str]()
+    for _ in range(5):
+        missed.append(life.begins())
+        life.writes().result(missed[-1]).says().record("system", subtype="turn_duration")
+    run = life.watched().ready()
+    run.tells(missed)
+    ends = [line["tool_calls"] for line in run.lines if line["event"] == "turn.end"]
+    assert ends == [1] * len(missed)
+    assert run.metric(CALLS) == len(missed)
+
+
+def test_another_folder_has_a_past_of_its_own(life: Life) -> None:
+    life.watched().ready()
+    life.unwatched(signal.SIGTERM)
+    life.script = Home(life.root / "other").session()
+    before = life.begins()
+    life.ends(before)
+    run = life.watched("other").ready()
+    turn = life.begins()
+    life.ends(turn)
+    run.tells([turn])
+    assert run.told("turn.start") == run.told("turn.end") == [turn]
 
 
 def test_what_goes_on_after_its_provisional_end_is_the_same_turn_to_every_run(life: Life) -> None:

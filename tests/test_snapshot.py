@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def at(path: Path, now: float = NOW, turns: int = 100, agents: Iterable[str] = ("claude-code",)) -> Snapshot:
-    return Snapshot(path, RecordedClock(now), agents, max_turns=turns)
+    return Snapshot(path, RecordedClock(now), dict.fromkeys(agents, lambda _: True), max_turns=turns)
 
 
 def saved(path: Path, now: float = NOW, turns: int = 100) -> Snapshot:
@@ -175,6 +175,21 @@ def test_what_lay_there_when_an_agent_came_to_the_configuration_is_its_history(p
     assert past.owes(session(), closed(started=NOW + 1)) is None
     assert past.owes(session(), closed(started=NOW + 61)) is True
     assert at(path, NOW + 120, agents=["opencode"]).past.owes(session(), closed(started=NOW + 61)) is None
+
+
+def test_what_lies_at_another_place_than_was_read_is_its_history(path: Path) -> None:
+    told, asked = saved(path), list[bytes]()
+    told.read_to = lambda: {"claude-code": b"[1]"}
+    told.save()
+
+    def resume(places: bytes) -> bool:
+        asked.append(places)
+        return False
+
+    elsewhere = Snapshot(path, RecordedClock(NOW + 60), {"claude-code": resume})
+    assert asked == [b"[1]"]
+    assert elsewhere.past.owes(session(), closed(started=NOW + 59)) is None
+    assert elsewhere.past.owes(session(), closed(started=NOW + 61)) is True
 
 
 def test_what_is_remembered_no_more_is_history(path: Path) -> None:

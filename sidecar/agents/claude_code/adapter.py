@@ -97,9 +97,9 @@ class ClaudeCode:
         """How far the transcripts were read."""
         return self._transcripts.places()
 
-    def resume(self, places: bytes) -> None:
-        """Read the transcripts on from there."""
-        self._transcripts.resume(places)
+    def resume(self, places: bytes) -> bool:
+        """Read the transcripts on from there, if these are they."""
+        return self._transcripts.resume(places)
 
     def process(self, session: str) -> Process | None:
         """The session's process, where it is seen."""

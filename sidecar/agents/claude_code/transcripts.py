@@ -5,7 +5,8 @@ A little longer than most: which files are read, behind, lost or wanted is one s
 
 from __future__ import annotations
 
-from contextlib import suppress
+import os
+from hashlib import blake2b
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -44,6 +45,15 @@ MARKED: Final = 2_000
 """Places kept over a restart: a hundred times what is ever live at once, in half a megabyte."""
 
 
+class Places(msgspec.Struct, frozen=True):
+    """How far the files below a folder, named by a digest, were read."""
+
+    root: str
+    touched: float
+    """When the newest of them was written to, in epoch seconds."""
+    marks: list[Mark]
+
+
 class Transcripts:
     """Follows the files below one configuration folder."""
 
@@ -64,6 +74,8 @@ class Transcripts:
         self._clock = clock
         self._attends = attends
         self._began = clock.now()
+        self._began_wall = clock.wall(self._began)
+        self._id = blake2b(os.fsencode(root), digest_size=16).hexdigest()
         self._folder = Folder(root, SHAPES, reading=Reading(recent, recent, line_cap))
         self._hearing = Hearing(self._folder, events=events)
         self._decoders: dict[str, Transcript] = {}
@@ -189,12 +201,20 @@ class Transcripts:
 
     def places(self) -> bytes:
         """How far the files were read; of very many, those touched last."""
-        return msgspec.json.encode(self._folder.marks()[-MARKED:])
+        touched = max((tail.mtime for tail in self._folder.tails.values()), default=self._began_wall)
+        return msgspec.json.encode(Places(self._id, touched, self._folder.marks()[-MARKED:]))
 
-    def resume(self, places: bytes) -> None:
+    def resume(self, places: bytes) -> bool:
         """Read on from what an earlier run saw of a file, so that no turn that ended since is left out."""
-        with suppress(msgspec.MsgspecError):  # of another version: the files say the rest themselves
-            self._folder.resume(msgspec.json.decode(places, type=list[Mark]))
+        try:
+            told = msgspec.json.decode(places, type=Places)
+        except msgspec.MsgspecError:  # of another version: the files say the rest themselves
+            return False
+        if told.root != self._id:
+            return False
+        self._folder.resume(told.marks)
+        self._began = min(self._began, self._clock.core(told.touched))  # of later turns all is to be told
+        return True
 
     def close(self) -> None:
         """Let go of the files."""

@@ -81,9 +81,9 @@ class Joined:
         """How far the transcripts were read."""
         return self._transcripts.places()
 
-    def resume(self, places: bytes) -> None:
-        """Read the transcripts on from there."""
-        self._transcripts.resume(places)
+    def resume(self, places: bytes) -> bool:
+        """Read the transcripts on from there, if these are they."""
+        return self._transcripts.resume(places)
 
     @property
     def sees(self) -> Sees:
