@@ -69,8 +69,10 @@ class Past:
             since = self._since.get(key[0])
             return True if since is not None and turn.started_at > since else None
         ended = self._ended[key]
+        if isinstance(change, c.TurnOpened | c.TurnClosed):  # each once, whatever the clocks say by now
+            return ended is None and isinstance(change, c.TurnClosed)
         if ended is None:
-            return True if isinstance(change, c.TurnClosed) else None
+            return None
         # It may go on after all: then what it does is new.
         goes_on = session.progress_at is not None and session.progress_at > ended + ROUNDED
         return None if goes_on else False

@@ -78,6 +78,8 @@ def test_a_turn_told_to_its_end_is_told_no_more(path: Path) -> None:
     for change in (opened(), tool(), closed()):
         assert past.owes(session(progress=NOW + 5), change) is False
     assert past.owes(session(progress=NOW + 9), tool()) is None, "it goes on after all"
+    for change in (opened(), closed(ended=NOW + 9)):
+        assert past.owes(session(progress=NOW + 9), change) is False, "clocks differ, and turns end once"
     verdict = c.ActEnded(NOW + 60, "interrupt", "effective", "model", turn())
     assert past.owes(session(), verdict) is None, "what became of an act is another matter"
 
@@ -86,7 +88,7 @@ def test_of_a_turn_told_to_have_begun_only_the_end_is_owed(path: Path) -> None:
     saved(path)(session(), opened())
     past = at(path, NOW + 60).past
     assert past.owes(session(), closed()) is True
-    assert past.owes(session(), opened()) is None
+    assert past.owes(session(), opened()) is False
     assert past.owes(session(), tool()) is None
 
 
@@ -270,7 +272,7 @@ def test_a_line_cut_short_costs_only_itself(path: Path) -> None:
     told(session(), opened("t2"))
     path.write_bytes(path.read_bytes()[:-10] + b"\n{}\n")
     past = at(path, NOW + 60).past
-    assert past.owes(session(), opened("t1")) is None
+    assert past.owes(session(), opened("t1")) is False
     assert past.owes(session(), opened("t2")) is True
 
 
@@ -330,7 +332,7 @@ def test_a_full_disk_is_no_error_and_nothing_is_forgotten(
     told(session(), opened("t3"))
     told.save()
     past = at(path, NOW + 60).past
-    assert [past.owes(session(), opened(f"t{n}")) for n in (1, 2, 3, 4)] == [None, None, None, True]
+    assert [past.owes(session(), opened(f"t{n}")) for n in (1, 2, 3, 4)] == [False, False, False, True]
 
 
 async def test_it_is_kept_from_the_first_look_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
