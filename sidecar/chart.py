@@ -128,7 +128,8 @@ class Chart:
         yield f"<table><tr><th>In<th>Silences<th>Longest<td class=wide><div class=axis>{axis}</div>"
         for phase, gaps in sorted(self._gaps.items()):
             lines = "".join(
-                f'<b style="left:{_place(x.limit):.1f}%" title="{name}: {duration(x.limit)}, {x.action}"></b>'
+                f'<b style="left:{_place(x.limit):.1f}%"'
+                f' title="{escape(name)}: {duration(x.limit)}, {x.action}"></b>'
                 for name, x in _limits(phase, rules)
                 if x.limit is not None
             )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sidecar import changes as c
 from sidecar.wording import duration
 
 if TYPE_CHECKING:
     from sidecar.session import Turn
+
+LONGEST: Final = 64
+"""Characters of an id that are told: more than those of any agent known have."""
 
 
 @singledispatch
@@ -32,13 +35,13 @@ def _(change: c.SessionClosed, /) -> str:
 
 @told.register
 def _(change: c.TurnOpened, /) -> str:
-    return f"turn {change.turn.id} opened"
+    return f"turn {_name(change.turn)} opened"
 
 
 @told.register
 def _(change: c.TurnClosed, /) -> str:
     turn = change.turn
-    return f"turn {turn.id} {turn.outcome or 'ended'} after {duration(change.at - turn.started_at)}"
+    return f"turn {_name(turn)} {turn.outcome or 'ended'} after {duration(change.at - turn.started_at)}"
 
 
 @told.register
@@ -101,4 +104,9 @@ def _(change: c.Recovered, /) -> str:
 
 
 def _of(turn: Turn | None) -> str:
-    return f" (turn {turn.id})" if turn else ""
+    return f" (turn {_name(turn)})" if turn else ""
+
+
+def _name(turn: Turn) -> str:
+    """Its id, which an agent chose: a sentence has to stay one."""
+    return turn.id if len(turn.id) <= LONGEST else f"{turn.id[:LONGEST]}…"

@@ -83,6 +83,13 @@ def test_silences_stand_against_the_limits_that_are_set(rules: Rules, limit: str
     assert re.search(r"tool11m00s", page.text)
 
 
+def test_a_pattern_of_tools_is_text_too() -> None:
+    chart, session, turn = Chart(), Session("claude-code", "s1", DAY), Turn("t1", DAY)
+    chart(session, c.GapClosed(DAY + 9, "tool", 9.0, DAY, turn))
+    page = Page(chart.page("claude-code", [session], Rules(tool={'a"b<i>*': Limit(60.0)}), DAY + 9))
+    assert 'a"b<i>*: 1m00s, interrupt' in page.titles("b")
+
+
 def test_a_replay_without_silences_says_so() -> None:
     assert "No silence of a second or more." in Chart().page("claude-code", [], Rules(), 0.0)
 

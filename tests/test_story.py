@@ -15,6 +15,7 @@ SAID = [
     (c.SessionOpened(100.0), "session seen"),
     (c.SessionClosed(100.0, "reaped"), "session closed: reaped"),
     (c.TurnOpened(100.0, TURN), "turn t1 opened"),
+    (c.TurnOpened(100.0, Turn("x" * 100_000, 100.0)), f"turn {'x' * 64}… opened"),
     (c.TurnClosed(152.5, DONE), "turn t1 completed after 52s"),
     (c.TurnClosed(152.5, TURN), "turn t1 ended after 52s"),
     (c.PhaseLeft(103.1, "model", 100.0, "tool", TURN, "m", None), "model lasted 3.1s, then tool"),
