@@ -89,8 +89,9 @@ class Past:
         end, progress = self._end, session.progress_at
         if turn is None or end is None or (progress is not None and progress > end.at + APART):
             return None
-        if signal is None:
-            return None if session.behind else end
+        if signal is None:  # whoever did anything since may hang by now: that turn is judged
+            went_on = progress is not None and progress > end.at + ROUNDED
+            return None if session.behind or went_on else end
         named: str | None = getattr(signal, "turn", None)
         return end if named not in (None, turn.id) and signal.at > end.at + APART else None
 

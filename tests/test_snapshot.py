@@ -126,7 +126,7 @@ def open_again(progress: float = NOW + 5, started: float = NOW + 1, name: str = 
 def test_the_end_of_a_turn_that_is_open_again_is_remembered(path: Path) -> None:
     past, end = ended(path), g.TurnEnded(NOW + 5, "died")
     assert past.end(open_again(), None) == end
-    assert past.end(open_again(progress=NOW + 7), None) is None, "it went on after all"
+    assert past.end(open_again(progress=NOW + 5.1), None) is None, "it went on after all"
     assert past.end(open_again(started=NOW + 3), None) is None, "another turn of that name"
     assert past.end(open_again(name="t2"), None) is None
     assert past.end(session(), None) is None
