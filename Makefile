@@ -36,16 +36,10 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-# Those that run servers and no agents. Both kinds mostly wait, so they run at the same time.
-SERVERS := tests/k8s $(addprefix tests/e2e/test_,stack.py stack_command.py otlp_metrics.py package.py page.py)
-
 e2e: $(VENV)/.installed-dev
 	tests/e2e/install.sh
 	tests/k8s/install.sh
-	$(BIN)/python -m pytest $(SERVERS) >.e2e/servers.log 2>&1 & servers=$$!; \
-	$(BIN)/python -m pytest tests/e2e $(SERVERS:%=--ignore=%); agents=$$?; \
-	wait $$servers; servers=$$?; cat .e2e/servers.log; \
-	exit $$((agents + servers))
+	$(BIN)/python -m pytest tests/e2e tests/k8s
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.bench.bench_tail
