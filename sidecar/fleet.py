@@ -107,6 +107,7 @@ class Fleet:
         """Fold what was seen, oldest first: sources of one session merge by time."""
         touched: dict[Key, Session] = {}
         session: Session | None = None
+        known = len(self._all)
         for session_id, signal in sorted(observations, key=_AT):
             if session is None or session.id != session_id:  # most of them come in runs of one session
                 key = (agent, session_id)
@@ -116,9 +117,10 @@ class Fleet:
                 self._end_told(session, signal)
             self.fold(session, signal)
         for key, session in touched.items():
-            if self._all.get(key) is session:
-                self._wake(session, now)
-                self._due[key] = now
+            self._wake(session, now)
+            self._due[key] = now
+        if len(self._all) > max(known, KEPT_ASLEEP):  # only now is it known which of the new ones live
+            self._forget()
 
     def fold(self, session: Session, signal: g.Signal) -> None:
         """The one writer, and then whoever is concerned: listeners, parent, children."""
@@ -165,8 +167,6 @@ class Fleet:
             self._due[session.agent, session.id] = now
 
     def _new(self, key: Key, signal: g.Signal) -> Session:
-        if len(self._all) >= KEPT_ASLEEP:
-            self._forget()
         agent, session_id = key
         session = Session(agent, session_id, signal.at, luck=self._law.luck())
         session.phase_since = signal.at
@@ -182,7 +182,7 @@ class Fleet:
     def _forget(self) -> None:
         """Drop the sessions that have slept longest; live ones are never dropped."""
         asleep = [key for key, s in self._all.items() if s.dormant]
-        for key in asleep[: KEPT_ASLEEP // 10]:
+        for key in asleep[: max(KEPT_ASLEEP // 10, len(self._all) - KEPT_ASLEEP)]:
             del self._all[key]
             self._family.pop(key, None)
             self._held.pop(key, None)

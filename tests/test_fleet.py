@@ -426,6 +426,19 @@ def test_more_sessions_at_once_than_are_remembered_are_no_error(monkeypatch: pyt
     assert world.shown() == []
 
 
+def test_of_more_sessions_at_once_than_are_remembered_those_that_live_are_all_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fleets, "KEPT_ASLEEP", 20)
+    world = World()
+    for batch in range(2):  # the second finds more awake than are remembered asleep
+        names = [f"s{batch}-{n}" for n in range(50)]
+        found = [g.Observation(name, signal) for name in names for signal in (up(0), prompt(0), end(1))]
+        world.fleet.observe("claude-code", found, 2)
+    assert len(world.shown()) == 100
+    assert sum(isinstance(change, c.TurnClosed) for _, change in world.told) == 100
+
+
 def test_a_parent_that_ends_ends_the_turns_of_its_subagents_once() -> None:
     world = World()
     world.see(2, up(0), g.Registered(0), prompt(0), end(2))
