@@ -85,6 +85,7 @@ class Snapshot:
         self._turns: dict[Key, Told] = {}
         self._written = b""
         self._failing = self._noted = False
+        self._unread: list[Session] = []
         self._load()
         for agent in resumes.keys() & self.places.keys():
             if not resumes[agent](self.places[agent]):
@@ -104,11 +105,14 @@ class Snapshot:
             self._note(session, change.turn, self._clock.wall(change.at))
         elif isinstance(change, c.SessionOpened):
             turn = session.turn
-            if turn is not None and key_of(session, turn) not in self._turns:
+            if session.behind:  # the end of what is open so far may lie there, and is history
+                self._unread.append(session)
+            elif turn is not None and key_of(session, turn) not in self._turns:
                 self._note(session, turn, None)
 
     def save(self) -> None:
         """Write the whole file anew, where it would be different."""
+        self._find()
         self.places |= self.read_to()
         data = self._whole()
         if data == self._written and not self._file.added and self._file.writable:
@@ -131,13 +135,26 @@ class Snapshot:
         """Let go of the file."""
         self._file.close()
 
-    def _note(self, session: Session, turn: Turn, ended: float | None) -> None:
+    def _find(self) -> None:
+        """Remember as begun what is open in sessions that opened behind and are read by now."""
+        unread = [session for session in self._unread if not session.dormant]
+        self._unread = [session for session in unread if session.behind]
+        for session in unread:
+            turn = session.turn
+            if not session.behind and turn is not None and key_of(session, turn) not in self._turns:
+                self._remember(session, turn, None)
+
+    def _remember(self, session: Session, turn: Turn, ended: float | None) -> Told:
         key = key_of(session, turn)
         told = Told(*key, self._clock.wall(turn.started_at), ended, turn.outcome or "completed")
         self._turns.pop(key, None)
         self._turns[key] = told
         if len(self._turns) > self._max_turns:
             self._forget()
+        return told
+
+    def _note(self, session: Session, turn: Turn, ended: float | None) -> None:
+        told = self._remember(session, turn, ended)
         if not self._noted:  # where the turn began has to be found again
             self._noted = True
             self.save()

@@ -123,6 +123,30 @@ def open_again(progress: float = NOW + 5, started: float = NOW + 1, name: str = 
     return found
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_turn_found_open_counts_as_begun_once_all_that_lay_there_is_read(path: Path, ends: bool) -> None:
+    told, found = saved(path), session()
+    found.dormant, found.behind, found.turn = False, True, turn(started=NOW - 50)
+    told(found, c.SessionOpened(NOW))
+    told.save()
+    assert at(path, NOW + 60).past.owes(found, closed(started=NOW - 50)) is None, "its end may be read next"
+    found.behind, found.turn = False, None if ends else found.turn
+    told.save()
+    owed = at(path, NOW + 60).past.owes(found, closed(started=NOW - 50))
+    assert owed is (None if ends else True)
+
+
+def test_a_session_that_closed_before_all_of_it_was_read_is_waited_for_no_more(path: Path) -> None:
+    told, found = saved(path), session()
+    found.dormant, found.behind, found.turn = False, True, turn(started=NOW - 50)
+    told(found, c.SessionOpened(NOW))
+    found.dormant = True
+    told.save()
+    found.dormant = found.behind = False
+    told.save()
+    assert at(path, NOW + 60).past.owes(found, closed(started=NOW - 50)) is None
+
+
 def test_the_end_of_a_turn_that_is_open_again_is_remembered(path: Path) -> None:
     past, end = ended(path), g.TurnEnded(NOW + 5, "died")
     assert past.end(open_again(), None) == end
