@@ -109,7 +109,7 @@ class Webhook:
     """Takes what Alertmanager sends; `told` is called with the receiver and each alert."""
 
     def __init__(self, told: Callable[[str, dict[str, Any]], None]) -> None:
-        class Handler(BaseHTTPRequestHandler):
+        class Hook(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 for alert in body["alerts"]:
@@ -120,7 +120,7 @@ class Webhook:
             def log_message(self, *_: object) -> None:
                 """Say nothing of requests."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 

@@ -25,6 +25,27 @@ MODEL = {"name": "scripted", "limit": {"context": 100_000, "output": 30_000}, "t
 ALLOWED = {"bash": {"*": "allow", "touch *": "ask"}, "question": "allow"}
 
 
+def configured(sandbox: Sandbox, **options: object) -> dict[str, str]:
+    """Have it ask the scripted model and no other, with these options of the provider; what it is started with."""
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{sandbox.model_url}/v1", "apiKey": "nobody"} | options,
+        "models": {"scripted": MODEL},
+    }
+    config = {
+        "autoupdate": False,
+        "share": "disabled",
+        "model": "stub/scripted",
+        "small_model": "stub/scripted",
+        "enabled_providers": ["stub"],
+        "provider": {"stub": provider},
+        "permission": ALLOWED,
+    }
+    path = sandbox.home / "opencode.json"
+    path.write_text(json.dumps(config))
+    return {"OPENCODE_CONFIG": str(path), "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+
+
 class OpenCode:
     """One home, one server at a time, and its forwarder."""
 
@@ -37,27 +58,9 @@ class OpenCode:
         self.deaf = self.socket.with_suffix(".deaf")
         """While this file is there, the next abort is answered as always and never arrives."""
         self.password = password
-        self.env = {
-            "OPENCODE_CONFIG": str(sandbox.home / "opencode.json"),
-            "OPENCODE_DISABLE_AUTOUPDATE": "1",
-        }
+        self.env = configured(sandbox, **options)
         if password is not None:
             self.env["OPENCODE_SERVER_PASSWORD"] = password
-        provider = {
-            "npm": "@ai-sdk/openai-compatible",
-            "options": {"baseURL": f"{sandbox.model_url}/v1", "apiKey": "nobody"} | options,
-            "models": {"scripted": MODEL},
-        }
-        config = {
-            "autoupdate": False,
-            "share": "disabled",
-            "model": "stub/scripted",
-            "small_model": "stub/scripted",
-            "enabled_providers": ["stub"],
-            "provider": {"stub": provider},
-            "permission": ALLOWED,
-        }
-        (sandbox.home / "opencode.json").write_text(json.dumps(config))
         forward(sandbox, self.socket, PORT)
         self.start()
 

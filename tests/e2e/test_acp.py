@@ -68,23 +68,7 @@ class Beside(Sidecar):
 
 
 def of_opencode(sandbox: Sandbox) -> tuple[Editor, str]:
-    provider = {
-        "npm": "@ai-sdk/openai-compatible",
-        "options": {"baseURL": f"{sandbox.model_url}/v1", "apiKey": "nobody"},
-        "models": {"scripted": opencode.MODEL},
-    }
-    config = {
-        "autoupdate": False,
-        "share": "disabled",
-        "model": "stub/scripted",
-        "small_model": "stub/scripted",
-        "enabled_providers": ["stub"],
-        "provider": {"stub": provider},
-        "permission": opencode.ALLOWED,
-    }
-    path = sandbox.home / "opencode.json"
-    path.write_text(json.dumps(config))
-    env = {"OPENCODE_CONFIG": str(path), "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+    env = opencode.configured(sandbox)
     return Editor(sandbox, [str(opencode.BINARY.resolve()), "acp"], env), "bash touch x"
 
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from io import StringIO
 
 import pytest
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from sidecar import signals as g
 from sidecar.telemetry.targets import Protocol
 from sidecar.telemetry.telemetry import Settings, Telemetry
+from tests.e2e.process import until
 from tests.telemetry.collector import mute, over_grpc, over_http, refusing
 from tests.telemetry.plugged import plugged
 from tests.telemetry.world import World, prompt, scenario, sees
@@ -102,12 +104,14 @@ def test_a_dead_collector_is_news_once(
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
     with refusing() as url, caplog.at_level(logging.WARNING):
         world, telemetry = plugged(url, metrics=False, logs=False)
+
+        def refused(before: int) -> bool:
+            return outcomes(telemetry)["failed"] > before
+
         world.see(sees(1000), prompt(1000))
         for number in range(5):
             world.see(g.ToolStarted(1001, f"c{number}", "Bash"), g.ToolEnded(1002, f"c{number}"))
-            deadline = time.monotonic() + 10
-            while outcomes(telemetry)["failed"] <= number and time.monotonic() < deadline:
-                time.sleep(0.01)
+            until(partial(refused, number), "the push is refused")
         telemetry.shutdown(3)
     assert outcomes(telemetry)["failed"] >= 5
     exporters = [r for r in caplog.records if r.name.startswith("opentelemetry.exporter")]
