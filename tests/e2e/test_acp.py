@@ -114,7 +114,8 @@ def test_a_black_hole_and_a_permission_that_nobody_gives_are_ended_and_the_agent
         assert not (sandbox.work / "x").exists()
 
         assert verdict["turn"] != waited["turn"]
-        turns = {k: v for k, v in sidecar.sessions()[editor.session]["turns"].items() if v}
-        assert turns["stalled"] == 2
+        for turn in verdict["turn"], waited["turn"]:
+            assert sidecar.expect("turn.end", session=editor.session, turn=turn)["outcome"] == "stalled"
+        assert sidecar.sessions()[editor.session]["turns"]["stalled"] == 2
         editor.agent.close_stdin()
         assert editor.agent.wait() == 0
